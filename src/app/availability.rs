@@ -3,7 +3,8 @@
 use crate::domain::{ActionRefusal, ControlKind, ServerView, Status};
 
 use super::{
-    Document, Pane, ResultPart, State, Tab, TaskRow, detail::tab_document, keymap::Action, question,
+    Document, Pane, ResultPart, State, Tab, TaskRow, detail::tab_document, keymap::Action,
+    open_calls::other_driver, question,
 };
 
 /// The reply to actions in a read-only window.
@@ -136,6 +137,11 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
             let host = state.setup.host.as_deref().unwrap_or_default();
             let host = crate::domain::text::clean_line(host);
             Some(format!("not available from here; use longhaul on {host}"))
+        }
+        Action::StopKeeper
+            if state.setup.readonly && other_driver(state).is_some_and(|it| it.is_keeper) =>
+        {
+            Some(READ_ONLY.to_owned())
         }
         Action::InjectFault if !state.setup.is_demo => {
             Some("only available in longhaul demo".to_owned())

@@ -45,8 +45,15 @@ fn long(span: Duration) -> String {
 pub fn away_lines(state: &State) -> Option<[String; 3]> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);
-    let (mut asks, mut failed, mut lost, mut unknown, mut done, mut updates) =
-        (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    let [
+        mut asks,
+        mut failed,
+        mut lost,
+        mut unknown,
+        mut completed,
+        mut cancelled,
+        mut updates,
+    ] = [0_u64; 7];
     for (id, before) in &away.seqs {
         let Some(task_row) = state.tasks.get(id) else {
             continue;
@@ -62,7 +69,8 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
             Status::Failed => failed += 1,
             Status::Lost(_) => lost += 1,
             Status::Unknown(_) => unknown += 1,
-            Status::Completed | Status::Cancelled => done += 1,
+            Status::Completed => completed += 1,
+            Status::Cancelled => cancelled += 1,
             Status::Running | Status::Paused => {}
         }
     }
@@ -74,7 +82,8 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         (failed, "failed"),
         (lost, "lost"),
         (unknown, "unknown"),
-        (done, "done"),
+        (completed, "completed"),
+        (cancelled, "cancelled"),
     ] {
         if count > 0 {
             parts.push(format!("{} {word}", text::grouped(count)));
@@ -87,7 +96,7 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         absence = format!("{absence} (asleep {from}-{until})");
     }
     let happened = if parts.is_empty() {
-        "nothing ended".to_owned()
+        "nothing finished".to_owned()
     } else {
         parts.join(", ")
     };

@@ -24,8 +24,18 @@ impl Grouping {
     /// All groupings, in the order in which the key cycles through them.
     pub const ALL: [Self; 4] = [Self::Need, Self::Server, Self::Status, Self::Caller];
 
-    /// Its name in messages and in the configuration.
-    pub fn label(self) -> &'static str {
+    /// Its name in commands and in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Need => "need",
+            Self::Server => "server",
+            Self::Status => "status",
+            Self::Caller => "from",
+        }
+    }
+
+    /// Its name in messages.
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Need => "what needs you",
             Self::Server => "server",
@@ -100,10 +110,10 @@ impl GroupTitle {
 /// How many of a group's listed tasks are in which state. They match the rows below the heading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// All tasks except the paused ones and those in `left`.
+    /// All of them.
     pub count: usize,
     /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
-    /// done.
+    /// finished.
     pub left: [usize; 3],
     /// Paused tasks.
     pub paused: usize,

@@ -48,7 +48,7 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: the keeper keeps 4 calls` and
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay with the keeper` and
 /// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. If it would be
 /// wider than `columns`, without the time, and the worst outcome first because the end may be cut off.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
@@ -136,7 +136,11 @@ fn outcomes(state: &State, is_long: bool) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    format!("the keeper keeps {}", text::plural(open as u64, "call"))
+    let verb = if open == 1 { "stays" } else { "stay" };
+    format!(
+        "{} {verb} with the keeper",
+        text::plural(open as u64, "call")
+    )
 }
 
 /// The note for stderr after the screen has closed.

@@ -100,7 +100,7 @@ pub(super) fn quit(state: &mut State, effects: &mut Vec<Command>) {
     for id in select::visible_rows(state) {
         let is_done = state
             .task(&id)
-            .is_some_and(|task_row| task_row.ended_unseen() && task_row.group() == Group::Done);
+            .is_some_and(|task_row| task_row.ended_unseen() && task_row.group() == Group::Finished);
         if is_done {
             mark_seen(state, &id, effects);
         }

@@ -25,7 +25,7 @@ pub(super) fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Co
         .cursor_still_since
         .is_some_and(|since| now.mono.since(since) >= DWELL);
     // A failed or lost task needs more than a look: it stays until the user decides.
-    let is_done = |task_row: &TaskRow| task_row.group() == Group::Done;
+    let is_done = |task_row: &TaskRow| task_row.group() == Group::Finished;
     if is_read
         && let Some(id) = state.list.cursor.clone()
         && state.task(&id).is_some_and(is_done)
@@ -35,7 +35,7 @@ pub(super) fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Co
     for id in select::visible_rows(state) {
         let was_watched = state.task(&id).is_some_and(|task_row| {
             task_row.ended_unseen()
-                && task_row.group() == Group::Done
+                && task_row.group() == Group::Finished
                 && task_row
                     .settled_at
                     .is_some_and(|at| now.mono.since(at) >= WATCHED)

@@ -56,7 +56,7 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     let order = order.then_with(|| match one.listed_group {
         // Questions first, then unknown tasks, then failed and lost ones.
         Group::NeedsYou => (urgency(&a.status).cmp(&urgency(&b.status))).then_with(newest),
-        Group::Done => (b.end.settled_at.cmp(&a.end.settled_at)).then_with(newest),
+        Group::Finished => (b.end.settled_at.cmp(&a.end.settled_at)).then_with(newest),
         Group::Running => newest(),
     });
     if state.list.is_reversed {
@@ -71,20 +71,17 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
     let mut counts = GroupCounts::default();
     for task_row in shown.filter(|task_row| title.has(task_row)) {
         let group = task_row.group();
+        counts.count += 1;
         if matches!(title, GroupTitle::Need(listed_group) if listed_group != group) {
             let [needs, running, done] = &mut counts.left;
             *match group {
                 Group::NeedsYou => needs,
                 Group::Running => running,
-                Group::Done => done,
+                Group::Finished => done,
             } += 1;
             continue;
         }
-        if group == Group::Running && task_row.view.task.status == Status::Paused {
-            counts.paused += 1;
-        } else {
-            counts.count += 1;
-        }
+        counts.paused += usize::from(task_row.view.task.status == Status::Paused);
         counts.needs += usize::from(group == Group::NeedsYou);
         counts.new += usize::from(task_row.ended_unseen());
     }
@@ -138,7 +135,7 @@ pub(super) fn rebuild(state: &mut State) {
         lines.push(heading(by.title(first), shown.iter().copied()));
         let rows = group
             .iter()
-            .filter(|task_row| !(state.list.is_folded && task_row.listed_group == Group::Done));
+            .filter(|task_row| !(state.list.is_folded && task_row.listed_group == Group::Finished));
         lines.extend(rows.map(|task_row| ListRow::Task(task_row.view.task.id.clone())));
     }
     state.list.rows = lines;
@@ -312,7 +309,7 @@ fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
         state.task(id).is_some_and(|task_row| {
             is_shown(state, task_row)
-                && !(state.list.is_folded && task_row.listed_group == Group::Done)
+                && !(state.list.is_folded && task_row.listed_group == Group::Finished)
         })
     };
     tasks.filter(|id| !is_seen(id)).count()
@@ -356,7 +353,7 @@ pub(super) fn regroup(state: &mut State, now: Stamp) {
         }
         // A task that ended stays in place until the user has seen it (`mark_seen` queues it again). One that needs
         // attention moves at once.
-        if group == Group::Done && !task_row.is_seen {
+        if group == Group::Finished && !task_row.is_seen {
             continue;
         }
         task_row.listed_group = group;

@@ -17,7 +17,7 @@ pub enum Group {
     /// Running or paused.
     Running,
     /// Ended, and completed or seen by the user.
-    Done,
+    Finished,
 }
 
 /// A task on the screen.
@@ -49,7 +49,7 @@ pub enum TimelineMark {
     /// Connected.
     Live,
     /// Disconnected.
-    Cut,
+    Disconnected,
     /// The machine was asleep.
     Asleep,
     /// The session had no driver.
@@ -100,7 +100,7 @@ impl TaskRow {
                 timeline_mark(&after.contact),
             );
             if was != is {
-                let came_back = was == TimelineMark::Cut && is == TimelineMark::Live;
+                let came_back = was == TimelineMark::Disconnected && is == TimelineMark::Live;
                 self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
                 if came_back {
                     self.mark(Wall(now.wall.0.saturating_add(1)), TimelineMark::Live);
@@ -168,7 +168,7 @@ impl TaskRow {
         let needs_login = matches!(self.view.contact, Connectivity::NeedsLogin);
         match &self.view.task.status {
             status if status.needs_you(self.is_seen) => Group::NeedsYou,
-            status if status.is_settled() => Group::Done,
+            status if status.is_settled() => Group::Finished,
             _ if needs_login => Group::NeedsYou,
             _ => Group::Running,
         }
@@ -199,7 +199,7 @@ pub(super) fn timeline_mark(contact: &Connectivity) -> TimelineMark {
         }
         Connectivity::Reconnecting { .. }
         | Connectivity::Offline { .. }
-        | Connectivity::NeedsLogin => TimelineMark::Cut,
+        | Connectivity::NeedsLogin => TimelineMark::Disconnected,
         Connectivity::Unwatched { .. } => TimelineMark::Unwatched,
     }
 }

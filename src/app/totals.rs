@@ -16,7 +16,7 @@ pub struct Counts {
     /// Paused tasks.
     pub paused: usize,
     /// Ended tasks.
-    pub done: usize,
+    pub finished: usize,
     /// Tasks that have not ended and have no driver.
     pub unwatched: usize,
     /// Tasks whose last change could not be saved.
@@ -64,7 +64,7 @@ impl TaskTotals {
             (Group::NeedsYou, _) => &mut counts.needs,
             (_, Status::Paused) => &mut counts.paused,
             (Group::Running, _) => &mut counts.running,
-            (Group::Done, _) => &mut counts.done,
+            (Group::Finished, _) => &mut counts.finished,
         };
         let by = if adds { 1 } else { -1 };
         *count = count.saturating_add_signed(by);

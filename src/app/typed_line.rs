@@ -19,6 +19,23 @@ const COMMANDS: [(&str, &str); 7] = [
     ("logs", "logs ID: read the log of a task"),
 ];
 
+/// The commands of the command line that the palette doesn't have.
+pub(super) const IN_A_SHELL: [&str; 13] = [
+    "clean",
+    "completions",
+    "demo",
+    "doctor",
+    "keeper",
+    "logout",
+    "man",
+    "paths",
+    "proxy",
+    "sessions",
+    "unwrap",
+    "wait",
+    "wrap",
+];
+
 /// The help of the matching commands that have no key binding.
 pub fn lines(typed: &str) -> Vec<&'static str> {
     let word = typed.split_whitespace().next().unwrap_or_default();

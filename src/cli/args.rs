@@ -37,7 +37,8 @@ Examples:
 const LS_STATES: &str = "\
 States:
   running?          may be out of date, because nothing is watching the task; attach, watch or wait updates it
-  running, cut      the connection is lost; reconnecting
+  running, reconnecting
+                    the connection is lost, and longhaul is getting it back
   ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
 
 IF CUT (what happens to the call if longhaul loses its connection for a long time):

@@ -169,7 +169,7 @@ impl ConfigEdit {
             put(&mut table, "needs_you", true);
         }
         if view.grouping != Grouping::default() {
-            put(&mut table, "group", view.grouping.label());
+            put(&mut table, "group", view.grouping.name());
         }
         if view.sort != SortKey::default() {
             put(&mut table, "sort", view.sort.label());

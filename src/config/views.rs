@@ -54,7 +54,7 @@ impl Parser<'_> {
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
-                    let all = Grouping::ALL.map(|by| (by.label(), by));
+                    let all = Grouping::ALL.map(|by| (by.name(), by));
                     self.one_of(key_text, value, &all, &mut view.grouping);
                 }
                 "sort" => {

@@ -150,7 +150,7 @@ impl fmt::Display for Chord {
 
 /// The text is not a chord.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key {0:?}; write keys as j, G, ctrl-c, enter or f5")]
+#[error("unknown key {0:?}; write keys as j, G, ctrl-x, space or f5")]
 pub struct ParseChordError(pub String);
 
 impl FromStr for Chord {

@@ -91,13 +91,10 @@ impl HistoryEntry {
             },
             HistoryEvent::Contact { state, why } => {
                 let (state, why) = (clean(state), clean(why));
-                // Reasons such as `cut: connection reset` already name the state.
-                let text = if why.is_empty() {
-                    state
-                } else if state == "live" || why.starts_with(&state) || why.starts_with("cut") {
-                    why
-                } else {
-                    format!("{state}: {why}")
+                let text = match state.as_str() {
+                    _ if why.is_empty() => state,
+                    "live" | "unwatched" => why,
+                    _ => format!("disconnected: {why}"),
                 };
                 HistoryLine::new("contact", text)
             }
@@ -144,7 +141,7 @@ pub enum HistoryEvent {
         /// Text, or compact JSON of any other value.
         data: String,
     },
-    /// The connection was lost or came back: `cut: connection reset`, `back after 2.1 s: 3 replayed`.
+    /// The connection was lost or came back: `connection reset`, `back after 2.1 s: 3 replayed`.
     Contact {
         /// The label of the new [`Connectivity`](super::Connectivity).
         state: String,

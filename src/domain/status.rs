@@ -59,7 +59,6 @@ impl Status {
     pub fn row_label(&self) -> &'static str {
         match self {
             Self::InputRequired => "asks",
-            Self::Completed => "done",
             other => other.label(),
         }
     }

@@ -14,7 +14,7 @@ pub enum Activity {
     /// It was paused.
     Paused,
     /// The connection was lost.
-    Cut,
+    Disconnected,
     /// No longhaul was running to watch it.
     Unwatched,
     /// A question waited for the user's answer.
@@ -28,8 +28,8 @@ impl Activity {
             Self::Waiting => "waiting",
             Self::Running => "running",
             Self::Paused => "paused",
-            Self::Cut => "cut",
-            Self::Unwatched => "unwatched",
+            Self::Disconnected => "disconnected",
+            Self::Unwatched => "longhaul off",
             Self::Asking => "asking",
         }
     }
@@ -44,7 +44,8 @@ pub enum Turn {
     /// The connection came back.
     Connected,
     /// The connection was lost.
-    Cut,
+    #[serde(rename = "cut")]
+    Disconnected,
     /// The last longhaul that watched it exited.
     Unwatched,
     /// It runs, or runs again.
@@ -65,7 +66,7 @@ pub fn milestone(entry: &HistoryEntry) -> Option<Milestone> {
         HistoryEvent::Contact { state, .. } => match state.as_str() {
             "live" => Turn::Connected,
             "unwatched" => Turn::Unwatched,
-            _ => Turn::Cut,
+            _ => Turn::Disconnected,
         },
         HistoryEvent::InputRequired { .. } => Turn::Asking,
         HistoryEvent::Status { status, .. } => match status.as_str() {
@@ -145,7 +146,7 @@ impl Life {
                 }
             }
             Turn::Connected => self.away = None,
-            Turn::Cut => self.away = Some(Activity::Cut),
+            Turn::Disconnected => self.away = Some(Activity::Disconnected),
             Turn::Unwatched => self.away = Some(Activity::Unwatched),
             Turn::Running => self.holds = None,
             Turn::Paused => self.holds = Some(Activity::Paused),
@@ -168,7 +169,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Activity::{Asking, Cut, Paused, Running, Unwatched, Waiting};
+    use Activity::{Asking, Disconnected, Paused, Running, Unwatched, Waiting};
 
     /// The activities and their ends, of a task that was created at 0.
     fn life(milestones: &[(i64, Turn)], end: i64) -> Vec<(Activity, i64)> {
@@ -185,10 +186,10 @@ mod tests {
     fn a_life_has_no_gaps() {
         let turns = [
             (10, Turn::Sent),
-            (20, Turn::Cut),
+            (20, Turn::Disconnected),
             (30, Turn::Connected),
             (40, Turn::Asking),
-            (45, Turn::Cut),
+            (45, Turn::Disconnected),
             (50, Turn::Connected),
             (60, Turn::Running),
             (70, Turn::Paused),
@@ -198,7 +199,7 @@ mod tests {
         let expected = [
             (Waiting, 10),
             (Running, 20),
-            (Cut, 30),
+            (Disconnected, 30),
             (Running, 40),
             (Asking, 60),
             (Running, 70),
@@ -212,7 +213,11 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_makes_no_negative_period() {
-        let turns = [(50, Turn::Sent), (20, Turn::Cut), (30, Turn::Connected)];
+        let turns = [
+            (50, Turn::Sent),
+            (20, Turn::Disconnected),
+            (30, Turn::Connected),
+        ];
         assert_eq!(life(&turns, 60), [(Waiting, 50), (Running, 60)]);
         assert_eq!(life(&turns, -5), [(Running, 0)]);
     }

@@ -211,6 +211,7 @@ async fn serve(
             }
             Ok(None) => {}
         }
+        let keeper_before = DriverLock::holder(&options.paths);
         let followed = follow::follow(&mut options, snapshots, &mut own, &mut other.watcher).await;
         if let (None, ProcessRole::Client(keeper)) = (&followed, &options.role) {
             let started = tokio::select! {
@@ -239,6 +240,7 @@ async fn serve(
                     Some(asked) = own.incoming.recv() => {
                         own.pending.add(asked);
                     }
+                    () = other_keeper(&options.paths, keeper_before) => {}
                     _ = &mut own.leaving => return,
                 }
                 continue;
@@ -253,6 +255,14 @@ async fn serve(
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut own.leaving => return,
         }
+    }
+}
+
+/// Waits until another process drives the session than the one before.
+async fn other_keeper(paths: &Paths, before: Option<u32>) {
+    let is_other = |holder: u32| Some(holder) != before;
+    while !DriverLock::holder(paths).is_some_and(is_other) {
+        tokio::time::sleep(LOOK_EVERY).await; // sleep: a lock that another process takes makes no event
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     io::{ExchangeId, SaveToken},
     pending::Unsaved,
     recent_ids::RecentIds,
-    recovery::{Cut, KeptConnection, Recovery, ReplayProbe},
+    recovery::{Disconnection, KeptConnection, Recovery, ReplayProbe},
     replay_gap::{ReplayGap, StepInterval},
     save_state::{LeftOut, SaveState},
     server_task_poll::ServerTaskPoll,
@@ -334,34 +334,34 @@ impl ActiveTask {
     }
 
     /// One line of the log for one outage, however many tries it takes.
-    pub(super) fn note_cut(&mut self, now: Stamp, why: &str) {
-        if self.recovery.cut.is_none() {
-            self.recovery.cut = Some(Cut {
+    pub(super) fn note_disconnection(&mut self, now: Stamp, why: &str) {
+        if self.recovery.disconnection.is_none() {
+            self.recovery.disconnection = Some(Disconnection {
                 at: now.mono,
                 before: Duration::ZERO,
                 why: why.to_owned(),
             });
             let state = "reconnecting".to_owned();
-            let why = format!("cut: {}", text::clean_line(why));
+            let why = text::clean_line(why).into_owned();
             self.note(now, None, HistoryEvent::Contact { state, why });
         }
     }
 
-    /// The log shows a silence that was a dead connection as an outage since its last data.
-    pub(super) fn note_silence_as_cut(&mut self, now: Stamp) {
+    /// The log shows a silence that was a dead connection as a disconnection since its last data.
+    pub(super) fn note_silence(&mut self, now: Stamp) {
         let silent_for = now.mono.since(self.activity.last_news);
-        self.note_cut(now, &format!("no data for {}", text::span(silent_for)));
-        if let Some(cut) = &mut self.recovery.cut {
-            cut.at = self.activity.last_news;
+        self.note_disconnection(now, &format!("no data for {}", text::span(silent_for)));
+        if let Some(disconnection) = &mut self.recovery.disconnection {
+            disconnection.at = self.activity.last_news;
         }
     }
 
-    /// The line that ends the one of [`Self::note_cut`]; returns whether there was one.
+    /// The line that ends the one of [`Self::note_disconnection`]; returns whether there was one.
     pub(super) fn note_back(&mut self, now: Stamp) -> bool {
-        let Some(cut) = self.recovery.cut.take() else {
+        let Some(disconnection) = self.recovery.disconnection.take() else {
             return false;
         };
-        let lasted = cut.before.saturating_add(now.mono.since(cut.at));
+        let lasted = disconnection.before + now.mono.since(disconnection.at);
         let state = "live".to_owned();
         let why = if lasted < Duration::from_secs(60) {
             format!("back after {:.1} s", lasted.as_secs_f64())

@@ -1,4 +1,4 @@
-//! How the stream of a call is won back after a cut or a silence: what was tried since it last brought something new.
+//! How the stream of a call is won back after a lost connection or a silence: what was tried since it last brought something new.
 
 use core::time::Duration;
 
@@ -60,7 +60,7 @@ impl KeptConnection {
 
 /// An outage of one stream, for the one line that the log shows of it.
 #[derive(Clone, Debug)]
-pub(super) struct Cut {
+pub(super) struct Disconnection {
     pub(super) at: Mono,
     /// How long it had lasted by then, if no process watched.
     pub(super) before: Duration,
@@ -92,7 +92,7 @@ pub(super) struct Recovery {
     /// What requests for the stream may cost beside the link's own budget.
     pub(super) budget: Budget,
     /// The outage that the stream is in.
-    pub(super) cut: Option<Cut>,
+    pub(super) disconnection: Option<Disconnection>,
 }
 
 impl Recovery {
@@ -110,7 +110,7 @@ impl Recovery {
             refusals: None,
             not_before: None,
             budget: Budget::of_stream(now),
-            cut: None,
+            disconnection: None,
         }
     }
 
@@ -124,7 +124,7 @@ impl Recovery {
     /// The call is sent again, on a stream of its own.
     pub(super) fn restart(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
-        (self.cut, self.probe) = (None, ReplayProbe::Off);
+        (self.disconnection, self.probe) = (None, ReplayProbe::Off);
     }
 
     pub(super) fn note_try(&mut self) {

@@ -87,6 +87,8 @@ pub struct ProxyOptions {
     pub server: ServerName,
     /// The host's working directory.
     pub directory: String,
+    /// The options that select the session on the command line, such as ` --session nightly`.
+    pub flags: String,
     /// What the user has set.
     pub settings: ProxySettings,
     /// What the host keeps in `MCP_TOOL_TIMEOUT`.

@@ -19,14 +19,14 @@ pub(super) fn tools() -> [Value; 2] {
             "name": COLLECT,
             "title": "Collect a result",
             "description": "Waits for a long-running tool call and returns its result. Call it with the id from an \
-                answer that begins with \"Still running as\"; if the call still runs then, call it again. It never \
+                answer that begins with \"Still running as\"; if it is still running, use this tool again. It never \
                 runs anything a second time.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
                     "id": {"type": "string", "description": "The id of the call, such as q7m2xk."},
-                    "from": {"type": "integer", "minimum": 0, "description": "Only if the whole result is too large for \
-                        you: the first character of its text to return."},
+                    "from": {"type": "integer", "minimum": 0, "description": "Offset of the first character of its text to \
+                        return; use it only if the whole result is too large."},
                     "length": {"type": "integer", "minimum": 1, "description": "How many characters of its text to \
                         return, 20000 if only `from` is given."},
                 },
@@ -37,8 +37,8 @@ pub(super) fn tools() -> [Value; 2] {
         json!({
             "name": TASKS,
             "title": "List uncollected calls",
-            "description": "Lists the long-running tool calls that were started here and whose results were not \
-                collected yet, with their ids, states and progress.",
+            "description": "Lists the long-running tool calls that were started here and whose results have not \
+                been collected yet, with their ids, states and progress.",
             "inputSchema": {"type": "object", "properties": {}},
             "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false},
         }),
@@ -110,12 +110,12 @@ pub(super) fn schema() -> Value {
 /// The result that says that a call still runs.
 ///
 /// `is_structured`: the tool has an output schema, so its results need structured content. Hosts show a model either that
-/// or the text, so both say everything.
-pub(super) fn ticket(view: &TaskView, is_structured: bool, now: Wall) -> Value {
+/// or the text, so both say everything. `flags` select the session on the command line.
+pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wall) -> Value {
     let id = &view.task.id;
     let words = format!(
         "Still running as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
-         result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}",
+         result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now)
     );
     let mut ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});

@@ -20,31 +20,29 @@ pub(crate) struct Columns {
     pub(crate) from: Column,
     pub(crate) progress: Column,
     pub(crate) end: Column,
-    pub(crate) age: Column,
+    pub(crate) time: Column,
     pub(crate) if_cut: Column,
-    /// Whether AGE is hidden; the END column is then titled LEFT.
-    pub(crate) is_narrow: bool,
 }
 
 /// Cursor, news mark, state glyph and a blank.
 const LEAD: u16 = 4;
-const STATE: u16 = 12;
+const STATE: u16 = 13;
 const ID: u16 = 7;
 const SERVER: u16 = 10;
 /// The most columns of FROM.
 const FROM: u16 = 24;
 /// The least width with a FROM column.
 const FROM_WIDTH: u16 = 120;
-const END: u16 = 9;
-const AGE: u16 = 7;
+const END: u16 = 10;
+const TIME: u16 = 7;
 const IF_CUT: u16 = 9;
 
 impl Columns {
     /// Distributes the screen's columns; the widest server name takes `server_name`. FROM, whose widest
     /// text takes `caller`, is shown on a wide screen once agents have made calls. As the screen narrows, columns are
-    /// hidden in this order: ID, AGE, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
+    /// hidden in this order: ID, TIME, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
     pub(crate) fn of(columns: u16, server_name: u16, caller: u16) -> Self {
-        let fixed = [ID, AGE, SERVER];
+        let fixed = [ID, TIME, SERVER];
         let (task_least, progress_least) = (20, 28);
         let mut shown = fixed.len();
         let needs = |shown: usize| {
@@ -55,10 +53,10 @@ impl Columns {
             shown -= 1;
         }
         let width = |rank: usize, columns: u16| if shown > rank { columns } else { 0 };
-        let (age, id) = (width(1, AGE), width(2, ID));
+        let (time, id) = (width(1, TIME), width(2, ID));
         let state = if columns >= 58 { STATE } else { 0 };
         let end = if columns >= 70 { END } else { 0 };
-        let flexible = columns.saturating_sub(LEAD + state + id + end + age + IF_CUT);
+        let flexible = columns.saturating_sub(LEAD + state + id + end + time + IF_CUT);
         // As wide as its names and a blank, if the other columns keep their minimum.
         let most = flexible.saturating_sub(task_least + progress_least);
         let most = most.min(columns / 6).max(SERVER);
@@ -88,10 +86,9 @@ impl Columns {
             from: next_column(from),
             progress: next_column(flexible.saturating_sub(task)),
             end: next_column(end),
-            age: next_column(age),
+            time: next_column(time),
             // The blank that ends a column is off the screen for the last one.
             if_cut: next_column(IF_CUT + 1),
-            is_narrow: age == 0,
         }
     }
 
@@ -110,7 +107,7 @@ impl Columns {
             fixed(self.from),
             fixed(self.progress),
             fixed(self.end),
-            fixed(self.age),
+            fixed(self.time),
             Constraint::Fill(1),
         ]
     }
@@ -133,7 +130,7 @@ mod tests {
                 shared.from,
                 shared.progress,
                 shared.end,
-                shared.age,
+                shared.time,
                 shared.if_cut,
             ];
             for pair in all.windows(2) {

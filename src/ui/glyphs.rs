@@ -6,7 +6,7 @@ use ratatui::symbols::{bar, border};
 #[derive(Debug)]
 pub(crate) struct Glyphs {
     pub(crate) running: &'static str,
-    pub(crate) cut: &'static str,
+    pub(crate) reconnecting: &'static str,
     pub(crate) offline: &'static str,
     pub(crate) restored: &'static str,
     pub(crate) paused: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Glyphs {
     pub(crate) line: &'static str,
     pub(crate) frame: border::Set<'static>,
     pub(crate) spark: bar::Set<'static>,
-    /// The connection timeline: live, cut, asleep, unwatched, replay, gap.
+    /// The connection timeline: live, disconnected, asleep, unwatched, replay, gap.
     pub(crate) trail: [&'static str; 6],
     pub(crate) more: &'static str,
     pub(crate) arrows: [&'static str; 2],
@@ -34,7 +34,7 @@ pub(crate) struct Glyphs {
 
 const UNICODE: Glyphs = Glyphs {
     running: "●",
-    cut: "◐",
+    reconnecting: "◐",
     offline: "○",
     restored: "◌",
     paused: "‖",
@@ -60,7 +60,7 @@ const UNICODE: Glyphs = Glyphs {
 
 const ASCII: Glyphs = Glyphs {
     running: "*",
-    cut: "~",
+    reconnecting: "~",
     offline: "o",
     restored: ".",
     paused: "=",
@@ -119,7 +119,7 @@ mod tests {
         for set in [&UNICODE, &ASCII] {
             let signs = [
                 set.running,
-                set.cut,
+                set.reconnecting,
                 set.offline,
                 set.restored,
                 set.paused,

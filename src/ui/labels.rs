@@ -87,7 +87,7 @@ pub(crate) fn state_of(
             ControlKind::Cancelling => "stopping",
             other => other.label(),
         };
-        return StateLabel::new(glyphs.paused, format!("{text} {age}"), Role::Cut);
+        return StateLabel::new(glyphs.paused, format!("{text} {age}"), Role::Warning);
     }
     match contact {
         Connectivity::NeedsLogin => {
@@ -105,12 +105,11 @@ pub(crate) fn state_of(
             StateLabel::new(glyphs.asks, text, Role::Needs)
         }
         Connectivity::Reconnecting { .. } => {
-            let age = text::span(now.wall.since(task_row.connectivity_since));
-            StateLabel::new(glyphs.cut, format!("cut {age}"), Role::Cut)
+            StateLabel::new(glyphs.reconnecting, contact.label(), Role::Warning)
         }
         Connectivity::Offline { since, .. } => {
             let age = brief(now.wall.since(since));
-            StateLabel::new(glyphs.offline, format!("offline {age}"), Role::Cut)
+            StateLabel::new(glyphs.offline, format!("offline {age}"), Role::Warning)
         }
         _ if task.status == Status::Paused => {
             StateLabel::new(glyphs.paused, "paused", Role::Waiting)
@@ -129,7 +128,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
     match reason {
         LostReason::SessionGone { .. } => "server session gone",
         LostReason::ReplayGone { .. } => "events expired",
-        LostReason::CancelledByDisconnect { .. } => "cut, cancelled",
+        LostReason::CancelledByDisconnect { .. } => "connection closed",
         LostReason::ProcessEnded { .. } => "server process ended",
         LostReason::TooMuch { .. } => "too much data at once",
         LostReason::TaskGone { .. } => "server task gone",
@@ -175,8 +174,8 @@ pub(crate) fn server(
                 format!("quiet {}", brief(age)),
                 Role::Running,
             ),
-            CallHealth::Cut(age) => {
-                StateLabel::new(glyphs.cut, format!("cut {}", text::span(age)), Role::Cut)
+            CallHealth::Disconnected => {
+                StateLabel::new(glyphs.reconnecting, "reconnecting", Role::Warning)
             }
         },
         (None, state) => link_state(state, glyphs, now),
@@ -192,7 +191,7 @@ pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
         LinkState::Connecting => 2,
         LinkState::Idle => 4,
         LinkState::Live => match health_by_calls(state, server, now) {
-            CallHealth::Cut(_) => 1,
+            CallHealth::Disconnected => 1,
             CallHealth::Quiet(_) => 2,
             CallHealth::Live => 3,
             CallHealth::Idle => 4,
@@ -204,7 +203,7 @@ pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
 enum CallHealth {
     Live,
     Quiet(Duration),
-    Cut(Duration),
+    Disconnected,
     /// No call is open there.
     Idle,
 }
@@ -213,45 +212,43 @@ enum CallHealth {
 const MAX_EXAMINED: usize = 1_000;
 
 fn health_by_calls(state: &State, server: &ServerView, now: Stamp) -> CallHealth {
-    let (mut quiet, mut cut) = (None, None);
-    let mut is_any = false;
+    let (mut quiet, mut is_disconnected, mut is_any) = (None::<Duration>, false, false);
     let open = state.open_tasks().take(MAX_EXAMINED);
     for task_row in open.filter(|task_row| task_row.view.task.server == server.name) {
         is_any = true;
-        let min = |known: Option<Duration>, age: Duration| {
-            Some(known.map_or(age, |known| known.min(age)))
-        };
         match task_row.view.contact.at(now) {
-            Connectivity::Quiet { last_byte } => quiet = min(quiet, now.wall.since(last_byte)),
-            Connectivity::Reconnecting { .. } => {
-                cut = min(cut, now.wall.since(task_row.connectivity_since));
+            Connectivity::Quiet { last_byte } => {
+                let age = now.wall.since(last_byte);
+                quiet = Some(quiet.map_or(age, |known| known.min(age)));
             }
-            Connectivity::Offline { since, .. } => cut = min(cut, now.wall.since(since)),
+            Connectivity::Reconnecting { .. } | Connectivity::Offline { .. } => {
+                is_disconnected = true;
+            }
             Connectivity::Live { .. }
             | Connectivity::Idle
             | Connectivity::NeedsLogin
             | Connectivity::Unwatched { .. } => return CallHealth::Live,
         }
     }
-    match (quiet, cut) {
-        (Some(age), _) => CallHealth::Quiet(age),
-        (None, Some(age)) => CallHealth::Cut(age),
-        (None, None) if is_any => CallHealth::Live,
-        (None, None) => CallHealth::Idle,
+    match quiet {
+        Some(age) => CallHealth::Quiet(age),
+        None if is_disconnected => CallHealth::Disconnected,
+        None if is_any => CallHealth::Live,
+        None => CallHealth::Idle,
     }
 }
 
 fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> StateLabel {
     match state {
         LinkState::Idle => StateLabel::new(glyphs.offline, "idle", Role::Dim),
-        LinkState::Connecting => StateLabel::new(glyphs.cut, "connecting", Role::Cut),
+        LinkState::Connecting => StateLabel::new(glyphs.reconnecting, "connecting", Role::Warning),
         LinkState::Live => StateLabel::new(glyphs.running, "live", Role::Done),
         LinkState::Down { next, .. } => {
             let text = match until(*next, now).as_str() {
                 "now" => "retrying".to_owned(),
                 left => format!("retry in {left}"),
             };
-            StateLabel::new(glyphs.cut, text, Role::Cut)
+            StateLabel::new(glyphs.reconnecting, text, Role::Warning)
         }
         LinkState::NeedsLogin {
             takes_sign_in: true,

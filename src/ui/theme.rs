@@ -34,7 +34,7 @@ pub(crate) enum Role {
     /// The remaining part of a bar.
     BarRest,
     /// A lost connection, or a warning.
-    Cut,
+    Warning,
     /// The text cursor, or the focused button or choice.
     Cursor,
     /// The selected row; overrides the styles of its parts.
@@ -126,7 +126,7 @@ impl Theme {
         let Some(palette) = self.palette else {
             return match role {
                 Role::Plain | Role::Running | Role::Bar | Role::BarRest | Role::Done => plain,
-                Role::Strong | Role::Heading | Role::Key | Role::Cut | Role::Focus => {
+                Role::Strong | Role::Heading | Role::Key | Role::Warning | Role::Focus => {
                     plain.add_modifier(Modifier::BOLD)
                 }
                 Role::Failed | Role::Needs => {
@@ -151,7 +151,7 @@ impl Theme {
             Role::Done => plain.fg(palette.done),
             Role::Needs => plain.fg(palette.needs).add_modifier(Modifier::BOLD),
             Role::Failed => plain.fg(palette.failed).add_modifier(Modifier::BOLD),
-            Role::Cut => plain.fg(palette.needs),
+            Role::Warning => plain.fg(palette.needs),
             Role::Cursor => plain
                 .fg(palette.running)
                 .add_modifier(Modifier::BOLD | Modifier::REVERSED),

@@ -123,7 +123,7 @@ async fn a_plain_call(end: &str) {
             whole += 1;
             resumed += usize::from(ran.gets > 0);
             // No way of cutting a chunked body looks like its end.
-            let is_cut = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { why, .. } if why.starts_with("cut: "));
+            let is_cut = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "reconnecting");
             let cuts = ran.history.iter().filter(is_cut).count();
             assert_eq!(cuts > 0, ran.gets > 0, "{end} at byte {byte}: {ran:#?}");
         }

@@ -90,11 +90,13 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: the keeper keeps 1 call ");
+    screen.wait_for("q quit: 1 call stays with the keeper ");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
-        screen.text().contains("the keeper keeps 1 call; to watch"),
+        screen
+            .text()
+            .contains("1 call stays with the keeper; to watch"),
         "{}",
         screen.text()
     );
@@ -107,7 +109,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     screen.wait_for("not a task; in MCP 2026-07-28");
     // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Stop the keeper?") && !screen.has_ended() {
-        screen.press("k");
+        screen.press("y");
         screen.watch_for(Duration::from_millis(50));
     }
     assert_eq!(screen.end().0, 0);
@@ -209,7 +211,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     screen.wait_for_line(&["running", "resumable_data"]);
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
-    screen.wait_for("The keeper has stopped; your next action starts it.");
+    screen.wait_for("The keeper has stopped; your next action starts a new one.");
     assert_eq!(kept.keeper(), None);
     assert_eq!(DriverLock::holder(&kept.paths()), None);
     assert!(!kept.paths().socket().exists());
@@ -218,6 +220,13 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
         !screen.contents().contains("The keeper has stopped")
     });
     assert!(kept.keeper().is_some());
+    // The screen also follows a keeper that another process starts.
+    kept.ok(&["keeper", "stop"]);
+    screen.wait_for("The keeper has stopped");
+    kept.ok(&["resume", &id]);
+    screen.wait_until("it is back", |screen| {
+        !screen.contents().contains("The keeper has stopped")
+    });
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     kept.ok(&["wait", &id]);

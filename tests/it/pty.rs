@@ -189,7 +189,7 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
     }
     tui.wait_for_line(&[&id, "✓ done"]);
     tui.wait_for("back after");
-    tui.wait_for("cut: ");
+    tui.wait_for("disconnected: ");
     leave(&mut tui);
 
     assert_eq!(steps(&env, &id), five_to_fifty());

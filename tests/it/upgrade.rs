@@ -88,7 +88,11 @@ fn every_call_and_every_program_continues() {
     let (keeper, before) = (kept.keeper().unwrap(), pids(&kept));
     for _ in 0..3 {
         let upgraded = kept.ok(&["keeper", "upgrade", "--json"]).document();
-        assert_eq!(upgraded["keeper"]["unfinished"], ids.len() + 3, "{upgraded}");
+        assert_eq!(
+            upgraded["keeper"]["unfinished"],
+            ids.len() + 3,
+            "{upgraded}"
+        );
         assert_eq!(kept.keeper(), Some(keeper));
     }
     // Nothing was started again, and nothing has ended.

@@ -5,6 +5,7 @@ use crate::app::{
     input::{actions::perform, command_line::run_line},
     key_press::KeyPress,
     keymap::{Action, BINDINGS, Binding},
+    typed_line,
 };
 
 use super::keys::{chosen_after, type_in};
@@ -53,7 +54,11 @@ pub(in crate::app) fn palette_key(
         Some(Action::Accept) => {
             let typed = field.text().trim().to_owned();
             if !run_line(state, &typed, key.now, effects) {
+                let word = typed.split_whitespace().next().unwrap_or_default();
                 match matches.get(cursor) {
+                    _ if typed_line::IN_A_SHELL.contains(&word) => {
+                        state.reply(format!("run `longhaul {typed}` in a shell"));
+                    }
                     Some(binding) => perform(state, binding.action, key.now, effects),
                     None => state.reply(format!("unknown command {typed:?}")),
                 }

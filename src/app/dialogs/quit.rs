@@ -54,11 +54,7 @@ fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
 }
 
 fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuItem> {
-    let (verb, letter) = if stops_keeper {
-        ("stop", 'k')
-    } else {
-        ("quit", 'l')
-    };
+    let verb = if stops_keeper { "stop" } else { "quit" };
     let mut items = vec![MenuItem::new('s', "stay", MenuAction::Stay)];
     if !calls.lost.is_empty() {
         let lost = match calls.lost.len() {
@@ -68,7 +64,7 @@ fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuIt
         let label = format!("{verb} once {lost} ended");
         items.push(MenuItem::new('w', label, MenuAction::QuitOnceNothingLost));
     }
-    items.push(MenuItem::new(letter, verb, MenuAction::Quit));
+    items.push(MenuItem::new('y', format!("yes, {verb}"), MenuAction::Quit));
     let cancel = MenuItem::new(
         'c',
         format!("cancel all and {verb}"),

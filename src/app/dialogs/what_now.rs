@@ -55,11 +55,11 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         ('n', "do nothing")
     };
     let mut items = vec![item(key, nothing, MenuAction::Close)];
-    // A failed call got its response, so the server has nothing left to look up.
-    if task.status != Status::Failed {
+    // The server has nothing left of a call that failed or is lost.
+    if is_unknown {
         let attempt = task.attempt();
         let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let is_lost = is_unknown && !task.resumability.checkpoint && !has_cursor;
+        let is_lost = !task.resumability.checkpoint && !has_cursor;
         let look = MenuAction::Request(SessionRequest::Resume(id.clone()));
         let why_not = is_lost.then(|| "it has no event id and no checkpoint".to_owned());
         items.push(item('l', "look for it on the server", look).unless(why_not));

@@ -123,7 +123,7 @@ fn run_action(
             }
             None => state.reply(format!("no view named {rest:?}")),
         },
-        Action::Group => match Grouping::ALL.iter().find(|by| by.label() == rest) {
+        Action::Group => match Grouping::ALL.iter().find(|by| by.name() == rest) {
             Some(by) => {
                 state.list.grouping = *by;
                 select::arrange(state);

@@ -100,7 +100,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "show the tools of a server"),
     bind(Action::ShowServers, &["3"], PANES, "servers", "servers", "show the servers"),
     bind(Action::ShowMessages, &["4"], PANES, "messages", "messages", "show messages from longhaul"),
-    bind(Action::ShowTimeline, &["5"], PANES, "timeline", "timeline", "show the timeline: when each task ran, paused, asked a question or was cut"),
+    bind(Action::ShowTimeline, &["5"], PANES, "timeline", "timeline", "show the timeline: when each task ran, paused, asked a question or was disconnected"),
     bind(Action::Open, &["enter"], &[Timeline], "", "open", "open the task"),
     bind(Action::Back, &["esc"], &[Timeline], "", "back", "go back to the tasks"),
     bind(Action::BackInTime, &["h", "left"], &[Timeline], "", "earlier", "go back in time"),
@@ -116,7 +116,7 @@ pub const BINDINGS: &[Binding] = &[
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
     bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),
-    bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts longhaul commands"),
+    bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts most longhaul commands"),
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
     bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),
     bind(Action::StopKeeper, &["Q"], PANES, "stop", "stop the keeper", "stop the keeper and quit; first shows what happens to each call"),

@@ -137,7 +137,9 @@ fn print_table(
 ) -> Result<(), CliError> {
     let now = context.clock.now().wall;
     let has_callers = tasks.iter().any(|task| task.caller.is_some());
-    let head = ["STATE", "ID", "TASK", "SERVER", "PROGRESS", "AGE", "IF CUT"];
+    let head = [
+        "STATE", "ID", "TASK", "SERVER", "PROGRESS", "TIME", "IF CUT",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
     // The reader of a pipe gets everything.
@@ -211,7 +213,7 @@ pub(in crate::cli) fn row(
         (Some(asked), _) => asked.what.label().to_owned(),
         // No process watches it, so it may have changed.
         (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
-        (None, Connectivity::Reconnecting { .. }) => format!("{label}, cut"),
+        (None, Connectivity::Reconnecting { .. }) => format!("{label}, {}", contact.label()),
         (None, Connectivity::NeedsLogin) => format!("{label}, waiting"),
         _ => label.to_owned(),
     };

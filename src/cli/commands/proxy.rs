@@ -44,6 +44,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     let options = ProxyOptions {
         settings: given.or(&context.config()?.proxy_settings(&server.name)),
         server: server.name.clone(),
+        flags: context.flags(),
         directory: directory.to_string_lossy().into_owned(),
         tool_timeout: tool_timeout(),
         seed: random_bits(),

@@ -103,7 +103,9 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
     if files.is_empty() {
         let known: Vec<&str> = host_names().collect();
         let message = if known.contains(&host) {
-            format!("{host} has no configuration here; start it once, or see docs/agents.md")
+            format!(
+                "{host} has no configuration here; start it once, or add the server to its configuration by hand"
+            )
         } else {
             format!(
                 "{host:?} is not a host that longhaul knows; expected one of: {}",
@@ -189,11 +191,14 @@ fn wrap_file(
         };
         if report.is_imported() || name != entry.name {
             let verb = if report.is_imported() {
-                "was added to"
+                "will be added to"
             } else {
-                "is in"
+                "is already in"
             };
-            let note = format!("{} {verb} longhaul's configuration as {name}", entry.name);
+            let mut note = format!("{} {verb} longhaul's configuration", entry.name);
+            if name != entry.name {
+                note = format!("{note} as {name}");
+            }
             context
                 .terminal
                 .report(&format!("longhaul: {}", text::clean_line(&note)));

@@ -252,7 +252,7 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
         HistoryEvent::Contact { state, why } => {
             put("event", json!("contact"));
             put("contact", json!(state));
-            put("why", redaction.of_contact(why));
+            put("why", redaction.of_contact(state, why));
         }
         HistoryEvent::Status { status, reason } => {
             put("event", json!("status"));

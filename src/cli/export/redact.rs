@@ -128,23 +128,22 @@ impl Redaction {
     }
 
     /// Why the connection changed; without `--with-content` only the part that longhaul itself writes.
-    pub(super) fn of_contact(&self, why: &str) -> Value {
-        let Some(cut) = why.strip_prefix("cut: ").filter(|_| !self.has_content) else {
+    pub(super) fn of_contact(&self, state: &str, why: &str) -> Value {
+        if self.has_content || state != "reconnecting" {
             return Value::String(self.masked(why));
-        };
-        let own = OWN_REASONS.iter().find(|own| cut.starts_with(**own));
-        let reason = match own {
+        }
+        let own = OWN_REASONS.iter().find(|own| why.starts_with(**own));
+        match own {
             Some(&"HTTP ") => {
-                let status: String = cut.chars().skip(5).take(3).collect();
+                let status: String = why.chars().skip(5).take(3).collect();
                 let status = status
                     .parse::<u16>()
                     .map_or(String::new(), |it| it.to_string());
-                format!("cut: HTTP {status}")
+                json!(format!("HTTP {status}"))
             }
-            Some(own) => format!("cut: {own}"),
-            None => return json!({"cut": {"bytes": cut.len()}}),
-        };
-        Value::String(reason)
+            Some(own) => json!(own),
+            None => self.content(Some(why)),
+        }
     }
 
     fn masked_json(&self, value: Value) -> Value {

@@ -477,7 +477,7 @@ impl Link {
         }
         let connections = active.let_go();
         active.set_control(now, None);
-        active.recovery.cut = None;
+        active.recovery.disconnection = None;
         let reason = status
             .reason()
             .or_else(|| error.as_ref().map(|error| error.message.clone()));

@@ -142,7 +142,9 @@ impl Link {
                 Some("nothing ran; the server's question stays unanswered")
             }
             (Status::Running, Phase::Queued) => Some(NEVER_RUN),
-            (Status::Paused, _) => Some("it was paused; its checkpoint stays on the server"),
+            (Status::Paused, _) => {
+                Some("cancelled while paused; its checkpoint stays on the server")
+            }
             _ => None,
         };
         if let Some(words) = idle {

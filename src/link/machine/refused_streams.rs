@@ -155,7 +155,7 @@ impl Link {
             return;
         };
         let status = format!("HTTP {}", refusal.status);
-        active.note_cut(now, &status);
+        active.note_disconnection(now, &status);
         active.recovery.note_try();
         active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
         if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {

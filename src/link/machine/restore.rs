@@ -9,7 +9,7 @@ use crate::{
         TaskId, UnknownReason, Wall, text,
     },
     link::{
-        active_task::ActiveTask, recovery::Cut, server_task_poll::ServerTaskPoll,
+        active_task::ActiveTask, recovery::Disconnection, server_task_poll::ServerTaskPoll,
         stream_state::StreamState,
     },
 };
@@ -117,7 +117,7 @@ impl Link {
         self.out_of_stream(id, end, false);
     }
 
-    /// The time in which no process followed a task is a line of its log, as a cut is.
+    /// The time in which no process followed a task is a line of its log, as a lost connection is.
     fn note_unwatched(&mut self, id: &TaskId, from: Wall) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -127,9 +127,12 @@ impl Link {
         if unwatched < UNWATCHED_AT_LEAST {
             return;
         }
-        let why = format!("no connection for up to {}", text::span(unwatched));
+        let why = format!(
+            "longhaul was not running for up to {}",
+            text::span(unwatched)
+        );
         let state = "unwatched".to_owned();
-        active.recovery.cut = Some(Cut {
+        active.recovery.disconnection = Some(Disconnection {
             at: now.mono,
             before: unwatched,
             why: why.clone(),

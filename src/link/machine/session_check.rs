@@ -100,7 +100,7 @@ impl Link {
     pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &HttpError) {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
-            active.note_cut(now, &format!("HTTP {}", refusal.status));
+            active.note_disconnection(now, &format!("HTTP {}", refusal.status));
             active.recovery.note_try();
         }
         self.ask_later(id);

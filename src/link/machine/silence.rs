@@ -222,7 +222,7 @@ impl Link {
             StreamState::Waiting { .. } | StreamState::Asking { .. },
         ) = (arrival, &active.stream)
         {
-            active.note_cut(now, why);
+            active.note_disconnection(now, why);
         }
         self.schedule.needs_advance = true;
     }
@@ -237,8 +237,8 @@ impl Link {
             return;
         }
         let kept = active.recovery.kept.take();
-        if active.recovery.cut.is_none() {
-            active.note_silence_as_cut(now);
+        if active.recovery.disconnection.is_none() {
+            active.note_silence(now);
             active.note_back(now);
         }
         if let Some(kept) = kept {
@@ -298,7 +298,7 @@ impl Link {
         let (on, is_resumed) = (kept.on, kept.is_resumed);
         if is_needless {
             active.recovery.kept = None;
-            active.note_silence_as_cut(now);
+            active.note_silence(now);
             self.close(on);
             return false;
         }

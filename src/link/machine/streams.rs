@@ -27,7 +27,7 @@ impl Link {
             return;
         };
         active.activity.last_byte = now;
-        if active.recovery.cut.is_some() {
+        if active.recovery.disconnection.is_some() {
             // Our own asking again is no new contact.
             active.activity.contact_since = now.mono;
         }
@@ -251,7 +251,7 @@ impl Link {
         let line = std::mem::replace(&mut active.stream, StreamState::None);
         if active.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
-            active.note_cut(now, &why);
+            active.note_disconnection(now, &why);
             let end = self.end_of_modern_call(id, &why);
             return self.out_of_stream(id, end, false);
         }
@@ -279,7 +279,7 @@ impl Link {
             .clone()
             .unwrap_or_else(|| "its stdout ended".to_owned());
         if let Some(why) = broken {
-            active.note_cut(now, &why);
+            active.note_disconnection(now, &why);
         } else if is_probe {
             return self.probe_ended(id);
         }
@@ -342,13 +342,13 @@ impl Link {
             }
             StreamState::Calling(_) if is_unsent => self.unsend(id),
             StreamState::Calling(_) if active.is_modern() => {
-                active.note_cut(now, why);
+                active.note_disconnection(now, why);
                 let end = self.end_of_modern_call(id, why);
                 self.out_of_stream(id, end, false);
             }
             StreamState::Calling(_) => {
                 active.went_out(now);
-                active.note_cut(now, why);
+                active.note_disconnection(now, why);
                 let end = if self.record.is_process() {
                     self.end_without_id(id, why)
                 } else {
@@ -360,12 +360,12 @@ impl Link {
                 .attempt()
                 .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
             {
-                active.note_cut(now, why);
+                active.note_disconnection(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window), false);
             }
             _ => {
-                active.note_cut(now, why);
+                active.note_disconnection(now, why);
                 active.recovery.probe.stop_dropping();
                 // Where no connection was made, the link's own back-off says when.
                 let wait = if is_unsent {

@@ -37,14 +37,14 @@ impl Link {
         };
         let task = made(&shape, kind, now.wall, is_bound);
         let connections = active.take_connections();
-        active.recovery.cut = None;
+        active.recovery.disconnection = None;
         active.task.resumability.task = !self.record.is_process();
         active.task.server_task_id = Some(task.id.clone());
         let served = ServerTaskPoll::new(now.mono);
         let first = now.mono.after(served.pace(&task));
         active.served = Some(ServerTaskPoll::new(first));
         active.task.server_task = Some(task);
-        let reason = "as a server task".to_owned();
+        let reason = "the server runs the call as a task".to_owned();
         active.note_status(now, "running", Some(reason));
         active.saving.held = Some(token);
         if kind == TaskKind::Extension {
@@ -338,7 +338,7 @@ impl Link {
         // Where the server told of it since the last look, only asking is out of order.
         let silent = now.mono.since(active.activity.last_byte.mono);
         if !served.is_subscribed || silent >= served.pace(task) {
-            active.note_cut(now, &why);
+            active.note_disconnection(now, &why);
         }
         let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;

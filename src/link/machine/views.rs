@@ -148,9 +148,9 @@ impl Link {
                 next: in_wall(*until),
                 why: active
                     .recovery
-                    .cut
+                    .disconnection
                     .as_ref()
-                    .map_or("the stream ended".to_owned(), |cut| cut.why.clone()),
+                    .map_or("the stream ended".to_owned(), |it| it.why.clone()),
             },
             StreamState::Asking { .. } | StreamState::Verifying { .. } => {
                 Connectivity::Reconnecting {
@@ -158,9 +158,9 @@ impl Link {
                     next: self.now.wall,
                     why: active
                         .recovery
-                        .cut
+                        .disconnection
                         .as_ref()
-                        .map_or("asking for the stream".to_owned(), |cut| cut.why.clone()),
+                        .map_or("asking for the stream".to_owned(), |it| it.why.clone()),
                 }
             }
             _ => Connectivity::Live {

@@ -344,7 +344,7 @@ impl Proxy {
         };
         let schema = self.schemas.of(&call.tool);
         let is_structured = schema == Some(Strictness::AllowsTicket);
-        let mut ticket = ticket::ticket(view, is_structured, self.now.wall);
+        let mut ticket = ticket::ticket(view, is_structured, &self.options.flags, self.now.wall);
         if schema == Some(Strictness::Strict)
             && let Some(members) = ticket.as_object_mut()
         {

@@ -15,7 +15,7 @@ pub(in crate::ui) fn attention_line(region: &mut Region<'_>, state: &State, now:
     let role = match weight {
         Attention::Calm => Role::Dim,
         Attention::Reply => Role::Strong,
-        Attention::Pressing => Role::Cut,
+        Attention::Pressing => Role::Warning,
     };
     region.put(1, 0, region.theme().span(line, role));
 }

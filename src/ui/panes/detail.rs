@@ -200,7 +200,11 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         facts.push(("if cut", line, if_cut_role(impact)));
     }
     if let Some(notice) = &task.notice {
-        facts.push(("longhaul", text::clean_line(notice).into_owned(), Role::Cut));
+        facts.push((
+            "notice",
+            text::clean_line(notice).into_owned(),
+            Role::Warning,
+        ));
     }
     if let Some(note) = &task.note {
         facts.push(("note", text::clean_line(note).into_owned(), Role::Plain));
@@ -285,12 +289,12 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Reconnecting { attempt, next, why } => (
             format!(
-                "cut: {}; retry #{} {}",
-                text::clean_line(why.strip_prefix("cut: ").unwrap_or(&why)),
+                "disconnected: {}; retry #{} {}",
+                text::clean_line(&why),
                 attempt.saturating_add(1),
                 until_phrase(next, now)
             ),
-            Role::Cut,
+            Role::Warning,
         ),
         Connectivity::Offline { since, next, why } => (
             format!(
@@ -299,7 +303,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
                 text::clean_line(&why),
                 until_phrase(next, now)
             ),
-            Role::Cut,
+            Role::Warning,
         ),
         Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
@@ -323,7 +327,7 @@ fn trail(signs: [&'static str; 6], mark: TimelineMark) -> (&'static str, Role) {
     let [live, cut, asleep, unwatched, replay, gap] = signs;
     match mark {
         TimelineMark::Live => (live, Role::Done),
-        TimelineMark::Cut => (cut, Role::Cut),
+        TimelineMark::Disconnected => (cut, Role::Warning),
         TimelineMark::Asleep => (asleep, Role::Dim),
         TimelineMark::Unwatched => (unwatched, Role::Dim),
         TimelineMark::Replay => (replay, Role::Running),
@@ -347,7 +351,7 @@ fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, 
     }
     let end = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
     let legend = format!(
-        "   {} live  {} cut  {} asleep  {} unwatched  {} replay  {} gap",
+        "   {} live  {} disconnected  {} computer asleep  {} longhaul off  {} replay  {} gap",
         signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
     );
     let columns = usize::from(region.columns());
@@ -386,7 +390,7 @@ fn trail_marks(task_row: &TaskRow, first: Wall, last: Wall, columns: usize) -> V
             // A short event must stay visible, even if other marks fall into the same column.
             let is_short = matches!(
                 mark,
-                TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Cut
+                TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Disconnected
             );
             if is_short || !is_event {
                 of_column = *mark;

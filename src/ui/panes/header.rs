@@ -45,7 +45,7 @@ pub(in crate::ui) fn header(region: &mut Region<'_>, state: &State, now: Stamp) 
     {
         let age = text::span(now.wall.since(*since));
         let offline = format!("   {} OFFLINE {age}: {why}", theme.glyphs.offline);
-        line.push_span(theme.span(offline, Role::Cut));
+        line.push_span(theme.span(offline, Role::Warning));
     } else {
         servers(theme, &mut line, usize::from(end), state, now);
     }
@@ -133,10 +133,12 @@ fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t Sta
     if line.width() + all > columns {
         servers.sort_by_key(|(rank, _)| *rank);
     }
-    for (index, (_, spans)) in servers.into_iter().enumerate() {
-        if line.width() + spans.width() > columns {
-            let others = theme.span(format!("  +{}", total - index), Role::Dim);
-            line.extend(Some(others).filter(|it| line.width() + it.width() <= columns));
+    for ((_, spans), left) in servers.into_iter().zip((1..=total).rev()) {
+        // Room for the number of those that don't fit.
+        let others = theme.span(format!("  +{left}"), Role::Dim);
+        let reserved = if left > 1 { others.width() } else { 0 };
+        if line.width() + spans.width() + reserved > columns {
+            line.push_span(others);
             break;
         }
         line.extend(spans);
@@ -148,7 +150,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
         needs,
         running,
         paused,
-        done,
+        finished,
         ..
     } = state.totals.counts;
     let mut counts = Vec::new();
@@ -168,7 +170,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     if paused > 0 {
         counts.push((format!("{} paused", text::grouped(paused)), Role::Plain));
     }
-    counts.push((format!("{} done", text::grouped(done)), Role::Plain));
+    counts.push((format!("{} finished", text::grouped(finished)), Role::Plain));
     counts
 }
 
@@ -181,7 +183,7 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
         if text::width(&line) + 1 > usize::from(region.columns()) {
             line = status_line(state, now, true);
         }
-        region.put(1, y, theme.span(line, Role::Cut));
+        region.put(1, y, theme.span(line, Role::Warning));
         y += 1;
     }
     if let Some(lines) = crate::app::away_lines(state) {
@@ -191,7 +193,7 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
         let fits = |line: &&String| text::width(line) <= usize::from(available);
         if let Some(line) = lines.iter().find(fits).or(lines.last()) {
             let mut left = region.region(1, y, available, 1);
-            left.put(0, 0, theme.span(line.as_str(), Role::Cut));
+            left.put(0, 0, theme.span(line.as_str(), Role::Warning));
         }
     }
 }
@@ -236,7 +238,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         _ if state.session.is_driverless
             && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
         {
-            parts.push("The keeper has stopped; your next action starts it.".to_owned());
+            parts.push("The keeper has stopped; your next action starts a new one.".to_owned());
         }
         _ if state.session.is_driverless => {
             parts.push("No process runs the calls; taking over.".to_owned());

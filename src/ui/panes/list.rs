@@ -1,6 +1,6 @@
 //! The task list. Finds the visible rows first and formats only those.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratatui::{
     text::{Line, Span},
@@ -15,7 +15,7 @@ use super::super::{
     theme::{Role, Theme},
 };
 use crate::{
-    app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow, until},
+    app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow},
     domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, text},
     ui::panes::progress::{Bar, PERCENT, progress},
 };
@@ -24,7 +24,6 @@ use crate::{
 pub(in crate::ui) fn titles(region: &mut Region<'_>, state: &State, rows: u16) {
     let columns = columns_of(region, state);
     let theme = region.theme();
-    let end = if columns.is_narrow { "LEFT" } else { "END" };
     let [up, down] = theme.glyphs.arrows;
     let arrow = if state.list.is_reversed { up } else { down };
     let title = |column: Column, title: &'static str, is_sorted: bool| {
@@ -50,8 +49,8 @@ pub(in crate::ui) fn titles(region: &mut Region<'_>, state: &State, rows: u16) {
         sorted(columns.server, "SERVER", SortKey::Server),
         title(columns.from, "FROM", false),
         cell(theme, columns.progress, progress),
-        title(columns.end, end, false),
-        title(columns.age, "AGE", is_oldest_first),
+        title(columns.end, "END", false),
+        title(columns.time, "TIME", is_oldest_first),
         sorted(columns.if_cut, "IF CUT", SortKey::IfCut),
     ];
     region.put_rows([Row::new(cells)], columns.widths(), None);
@@ -132,7 +131,7 @@ fn heading<'t>(
     let (name, role) = match title {
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
         GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
-        GroupTitle::Need(Group::Done) => ("DONE".into(), Role::Heading),
+        GroupTitle::Need(Group::Finished) => ("FINISHED".into(), Role::Heading),
         GroupTitle::Server(server) => (text::clean_line(server.as_str()), Role::Heading),
         GroupTitle::Status(word) => (word.to_uppercase().into(), Role::Heading),
         GroupTitle::Caller(Some(label)) => (text::clean_line(label), Role::Heading),
@@ -145,33 +144,29 @@ fn heading<'t>(
         needs,
         new,
     } = counts;
-    let is_of_done = *title == GroupTitle::Need(Group::Done);
+    let is_of_done = *title == GroupTitle::Need(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
-    // In a group by need, paused rows and those on their way to another group count apart.
-    let (count, apart) = match title {
-        GroupTitle::Need(_) => (count, " +"),
-        _ => (count + paused, ","),
-    };
     let need = |count| if count == 1 { "needs you" } else { "need you" };
-    let mut heading = format!(" {name} {}", text::grouped(count));
-    if needs > 0 && is_of_server {
-        heading = format!("{heading}, {needs} {}", need(needs));
-    }
-    if paused > 0 && *title != GroupTitle::Status("paused") {
-        heading = format!("{heading}{apart} {paused} paused");
-    }
-    if new > 0 && (is_of_done || is_of_server) {
-        heading = format!("{heading}, {new} new");
-    }
     let [to_needs, to_running, to_done] = left;
-    for (count, word) in [
-        (to_needs, need(to_needs)),
+    let needs = if is_of_server { needs } else { to_needs };
+    let parts = [
+        (needs, need(needs)),
+        (paused, "paused"),
         (to_running, "running"),
-        (to_done, "ended"),
-    ] {
-        if count > 0 {
-            heading = format!("{heading}{apart} {} {word}", text::grouped(count));
-        }
+        (to_done, "finished"),
+        (new, "new"),
+    ];
+    let parts = parts.into_iter().filter(|(count, word)| match *word {
+        "paused" => *count > 0 && *title != GroupTitle::Status("paused"),
+        "new" => *count > 0 && (is_of_done || is_of_server),
+        _ => *count > 0,
+    });
+    let parts: Vec<String> = parts
+        .map(|(count, word)| format!("{} {word}", text::grouped(count)))
+        .collect();
+    let mut heading = format!(" {name} {}", text::grouped(count));
+    if !parts.is_empty() {
+        heading = format!("{heading} ({})", parts.join(", "));
     }
     let is_folded = state.list.is_folded;
     let fold = match is_of_done || is_folded && !matches!(title, GroupTitle::Need(_)) {
@@ -275,8 +270,8 @@ fn row<'t>(
         cell(theme, columns.end, theme.span(end, end_role)),
         cell(
             theme,
-            columns.age,
-            theme.span(age(task_row, now), Role::Dim),
+            columns.time,
+            theme.span(time(task_row, now), Role::Dim),
         ),
         cell(theme, columns.if_cut, if_cut),
     ];
@@ -323,7 +318,7 @@ pub(in crate::ui) fn if_cut_role(if_cut: &IfCut) -> Role {
 pub(in crate::ui) fn outcome_role(outcome: CutOutcome) -> Role {
     match outcome {
         CutOutcome::Continues => Role::Dim,
-        CutOutcome::Pauses | CutOutcome::Likely => Role::Cut,
+        CutOutcome::Pauses | CutOutcome::Likely => Role::Warning,
         CutOutcome::Lost => Role::Failed,
     }
 }
@@ -359,18 +354,18 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     let task = &task_row.view.task;
     if let Some(at) = task.end.settled_at
         && task.status.is_settled()
-        && task_row.group() != Group::NeedsYou
     {
         return (state.clock_short(at, now), Role::Dim);
     }
     if let Some(next) = labels::next_try(&task_row.view.contact)
         && !task.status.needs_decision()
     {
-        let label = match until(next, now).as_str() {
-            "now" => "trying".to_owned(),
-            left => format!("try {left}"),
+        let label = match next.since(now.wall) {
+            Duration::ZERO => "retrying".to_owned(),
+            // Rounded up: a countdown must not show zero seconds.
+            left => format!("retry {}", labels::brief(left + Duration::from_millis(999))),
         };
-        return (label, Role::Cut);
+        return (label, Role::Warning);
     }
     let left = task
         .progress
@@ -387,21 +382,15 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         .and_then(ServerTask::expires_at);
     match (left, until) {
         (Some(left), _) => (text::time_left(left), Role::Plain),
-        (None, Some(at)) => {
-            let at = state.clock_short(at, now);
-            // Without a leading zero, so that it does not look like an end time.
-            let hour = at.strip_prefix('0').filter(|hour| hour.contains(':'));
-            (format!("by {}", hour.unwrap_or(&at)), Role::Dim)
-        }
+        (None, Some(at)) => (format!("by {}", state.clock_short(at, now)), Role::Dim),
         (None, None) => ("-".to_owned(), Role::Dim),
     }
 }
 
-/// How long the task has been running or took; for a settled task that needs the user, how long ago it settled.
-fn age(task_row: &TaskRow, now: Stamp) -> String {
+/// How long the task has been running or took.
+fn time(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
     match task.end.settled_at {
-        Some(at) if task_row.group() == Group::NeedsYou => text::span(now.wall.since(at)),
         Some(at) => {
             let took = at.since(task.created_at);
             if took.as_secs() < 10 {

@@ -157,7 +157,7 @@ fn entry_lines(
     if matches!(entry.what, HistoryEvent::Contact { .. }) {
         let rest = columns.saturating_sub(line.width() + 1).min(12);
         let rest = format!(" {}", theme.glyphs.line.repeat(rest));
-        line.push_span(theme.span(rest, Role::Cut));
+        line.push_span(theme.span(rest, Role::Warning));
     } else if is_wrapping && line.width() > columns {
         let style = line
             .spans
@@ -198,7 +198,7 @@ fn entry_spans(theme: Theme, state: &State, entry: &HistoryEntry) -> (Vec<Span<'
             let role = match level {
                 LogLevel::Debug => Role::Dim,
                 LogLevel::Info | LogLevel::Notice => Role::Plain,
-                LogLevel::Warning => Role::Cut,
+                LogLevel::Warning => Role::Warning,
                 _ => Role::Failed,
             };
             let word = match level {
@@ -215,7 +215,10 @@ fn entry_spans(theme: Theme, state: &State, entry: &HistoryEntry) -> (Vec<Span<'
             spans.push(theme.span(text, role));
         }
         HistoryEvent::Contact { .. } => {
-            spans.push(theme.span(format!("{} {text}", theme.glyphs.line.repeat(4)), Role::Cut));
+            spans.push(theme.span(
+                format!("{} {text}", theme.glyphs.line.repeat(4)),
+                Role::Warning,
+            ));
         }
         HistoryEvent::InputRequired { .. } => {
             spans.push(theme.span(format!("{kind}: {text}"), Role::Needs));

@@ -40,7 +40,7 @@ pub(in crate::ui) fn messages(region: &mut Region<'_>, state: &State) {
         filled += lines.len();
         let (word, role) = match message.level {
             NoticeLevel::Info => ("info", Role::Dim),
-            NoticeLevel::Warning => ("warn", Role::Cut),
+            NoticeLevel::Warning => ("warn", Role::Warning),
             NoticeLevel::Error => ("error", Role::Failed),
         };
         let time = format!("{} ", state.clock_seconds(message.at));

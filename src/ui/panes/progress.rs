@@ -98,7 +98,7 @@ pub(super) fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks a question".to_owned(),
             };
-            let last = Some(format!("{} answers", state.key(Action::Open)));
+            let last = Some(format!("{} to answer", state.key(Action::Open)));
             with_last(&line, last, Role::Plain)
         }
         Status::Cancelled => {

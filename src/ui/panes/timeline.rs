@@ -75,7 +75,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
         Activity::Running,
         Activity::Paused,
         Activity::Asking,
-        Activity::Cut,
+        Activity::Disconnected,
         Activity::Unwatched,
         Activity::Waiting,
     ] {
@@ -133,7 +133,7 @@ fn most_notable(periods: &[Period], from: Wall, to: Wall) -> Option<Activity> {
         Activity::Running => 1,
         Activity::Unwatched => 2,
         Activity::Paused => 3,
-        Activity::Cut => 4,
+        Activity::Disconnected => 4,
         Activity::Asking => 5,
     };
     let overlaps = |period: &&Period| period.from < to && period.to >= from;
@@ -145,7 +145,7 @@ fn sign(theme: Theme, activity: Activity) -> Span<'static> {
     let glyphs = theme.glyphs;
     let (sign, role) = match activity {
         Activity::Running => (glyphs.trail[0], Role::Running),
-        Activity::Cut => (glyphs.trail[1], Role::Cut),
+        Activity::Disconnected => (glyphs.trail[1], Role::Warning),
         Activity::Unwatched => (glyphs.trail[3], Role::Dim),
         Activity::Paused => (glyphs.paused, Role::Waiting),
         Activity::Asking => (glyphs.asks, Role::Needs),
@@ -167,12 +167,12 @@ mod tests {
         };
         let periods = [
             period(Activity::Running, 0, 5_000),
-            period(Activity::Cut, 5_000, 5_010),
+            period(Activity::Disconnected, 5_000, 5_010),
             period(Activity::Running, 5_010, 90_000),
         ];
         let shown = |from, to| most_notable(&periods, Wall(from), Wall(to));
         assert_eq!(shown(0, 4_000), Some(Activity::Running));
-        assert_eq!(shown(4_000, 60_000), Some(Activity::Cut));
+        assert_eq!(shown(4_000, 60_000), Some(Activity::Disconnected));
         assert_eq!(shown(60_000, 80_000), Some(Activity::Running));
         assert_eq!(shown(90_001, 99_000), None);
     }

@@ -257,7 +257,7 @@ pub(crate) fn morning() -> Vec<TaskView> {
     cut.contact = Connectivity::Reconnecting {
         attempt: 1,
         next: Wall(NOW + 4 * SECOND),
-        why: "cut: connection reset by peer".to_owned(),
+        why: "connection reset by peer".to_owned(),
     };
     cut.if_cut = Some(IfCut {
         reason: CutReason::EventStore,
@@ -315,7 +315,7 @@ pub(crate) fn lives() -> Vec<(TaskId, Vec<Milestone>)> {
             "k3v9ra",
             &[
                 (8 * HOUR, Turn::Sent),
-                (5 * HOUR, Turn::Cut),
+                (5 * HOUR, Turn::Disconnected),
                 (5 * HOUR - 6 * MINUTE, Turn::Connected),
                 (3 * HOUR, Turn::Asking),
             ],
@@ -449,7 +449,7 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
             6,
             HistoryEvent::Contact {
                 state: "reconnecting".to_owned(),
-                why: "cut: connection reset by peer".to_owned(),
+                why: "connection reset by peer".to_owned(),
             },
         ),
         entry(

@@ -64,7 +64,7 @@ fn a_half_open_stream_recovers_on_a_new_connection() {
             _ => None,
         })
         .collect();
-    assert_eq!(said, ["cut: no data for 20 s", "back after 20.0 s"]);
+    assert_eq!(said, ["no data for 20 s", "back after 20.0 s"]);
 }
 
 #[test]

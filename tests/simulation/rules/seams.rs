@@ -66,7 +66,13 @@ fn counts_an_outage_from_the_cut_even_while_unwatched() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, ["no connection for up to 1m 0s", "back after 1m 2s"]);
+    assert_eq!(
+        told,
+        [
+            "longhaul was not running for up to 1m 0s",
+            "back after 1m 2s"
+        ]
+    );
 }
 
 fn up_to(last: u32) -> Vec<f64> {

@@ -73,9 +73,11 @@ pub(in crate::cli) fn adopt_checkpoints(
         return Err(CliError::usage("nothing was imported"));
     }
     if offers.is_empty() {
-        context.terminal.info(
-            "nothing to import: every unfinished task of that client is already in this session",
+        let message = format!(
+            "nothing to import: {} lists no unfinished tasks of this client that are not in this session yet",
+            text::clean_line(server.name.as_str())
         );
+        context.terminal.info(&message);
         return Ok(code::OK);
     }
     for offer in &offers {

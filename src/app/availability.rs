@@ -147,7 +147,9 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
             Some("only available in longhaul demo".to_owned())
         }
         Action::SignIn => to_sign_in(state).err().map(|error| error.to_string()),
-        Action::Undo if state.list.undo.is_empty() => Some("nothing to restore".to_owned()),
+        Action::Undo if state.list.undo.is_empty() => {
+            Some("nothing to restore here; `longhaul rm --undo ID` restores other tasks".to_owned())
+        }
         Action::FindNext | Action::FindPrevious if state.detail.search.is_none() => {
             let key = state.key(Action::Search);
             Some(format!("no search yet; press {key} to search"))

@@ -276,7 +276,7 @@ impl State {
         self.session.is_driverless || self.totals.counts.unwatched > 0
     }
 
-    /// The server that has been down the longest, if no other server is connected.
+    /// The server with open calls that has been down the longest, if no other server is connected.
     pub fn offline(&self) -> Option<&ServerView> {
         let is_down = |server: &&ServerView| matches!(server.state, LinkState::Down { .. });
         let has_contact = self
@@ -286,9 +286,13 @@ impl State {
         if has_contact {
             return None;
         }
+        let has_calls = |server: &ServerView| {
+            self.open_tasks()
+                .any(|it| it.view.task.server == server.name)
+        };
         self.servers
             .iter()
-            .filter(is_down)
+            .filter(|server| is_down(server) && has_calls(server))
             .min_by_key(|server| match server.state {
                 LinkState::Down { since, .. } => since,
                 _ => Wall(i64::MAX),

@@ -155,29 +155,17 @@ pub(super) fn forget(
     now: Stamp,
     effects: &mut Vec<Command>,
 ) {
-    let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(|id| {
-        state.task(id).is_some_and(|task_row| {
-            let status = &task_row.view.task.status;
-            status.is_settled() || matches!(status, Status::Paused | Status::Unknown(_))
-        })
-    });
+    let can_go = |id: &TaskId| {
+        let task_row = state.task(id);
+        task_row.is_some_and(|it| it.view.task.can_be_removed())
+    };
+    let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(can_go);
     if ended.is_empty() {
-        return if let [one] = going.as_slice() {
-            // The driver only stops following it if a cancel was requested and ignored; it replies if not.
-            request(
-                state,
-                SessionRequest::GiveUp(one.clone()),
-                RequestPurpose::Other,
-                effects,
-            );
-            let message = format!("stopping following {one} if its cancel was ignored");
-            state.reply_until_changed(message, std::slice::from_ref(one));
-        } else {
-            let key = state.key(Action::Cancel);
-            state.reply(format!(
-                "these are still running; press {key} to cancel them first"
-            ));
-        };
+        let key = state.key(Action::Cancel);
+        return state.reply(match going.as_slice() {
+            [one] => format!("{one} has not ended; press {key} to cancel it first"),
+            _ => format!("these have not ended; press {key} to cancel them first"),
+        });
     }
     let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
@@ -202,7 +190,7 @@ pub(super) fn forget(
     }
     if !going.is_empty() {
         message = format!(
-            "{message}; {} skipped (still running), still marked",
+            "{message}; {} skipped (not ended), still marked",
             going.len()
         );
     }

@@ -500,6 +500,9 @@ pub(super) struct RmArgs {
     /// Restore removed tasks.
     #[arg(long)]
     pub(super) undo: bool,
+    /// Remove running calls even if that loses them.
+    #[arg(short, long)]
+    pub(super) yes: bool,
     /// All tasks that finished longer ago than this, e.g. 7d.
     #[arg(long, value_name = "D", value_parser = text::parse_duration, conflicts_with_all = ["ids", "undo"])]
     pub(super) older_than: Option<Duration>,

@@ -210,6 +210,15 @@ impl Context<'_> {
         }
     }
 
+    /// Prints what is wrong in the configuration, once.
+    pub(in crate::cli) fn report_config_notices(&mut self) {
+        let notices = self.config.as_mut();
+        let notices = notices.map(|it| std::mem::take(&mut it.notices));
+        for notice in notices.unwrap_or_default() {
+            self.terminal.report(&format!("longhaul: {notice}"));
+        }
+    }
+
     /// Fails with `--readonly`.
     pub(in crate::cli) fn may_act(&self) -> Result<(), CliError> {
         if self.global.readonly {

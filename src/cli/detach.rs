@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::domain::{Connectivity, IfCut, Phase, TaskView};
+use crate::domain::{Connectivity, IfCut, Phase, TaskErrorKind, TaskView};
 
 /// How long `--detach` waits before it says why. Most calls can be left after a moment.
 pub(in crate::cli) const SILENT_WAIT: Duration = Duration::from_secs(1);
@@ -38,8 +38,15 @@ pub(in crate::cli) enum DetachState {
 
 pub(in crate::cli) fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
+    let error = view.task.end.error.as_ref().map(|error| error.kind);
     match (&view.if_cut, phase) {
-        _ if view.task.end.error.is_some() => DetachState::Refused,
+        _ if matches!(
+            error,
+            Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable)
+        ) =>
+        {
+            DetachState::Refused
+        }
         // The driver stays and sends it when it can.
         (_, Some(Phase::Queued) | None) if !is_driver => match view.contact {
             Connectivity::Offline { .. } | Connectivity::NeedsLogin => DetachState::Now,

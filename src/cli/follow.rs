@@ -186,6 +186,15 @@ struct Follower<'f, 'c> {
 impl Follower<'_, '_> {
     /// Runs until the task ends or is left.
     async fn run(&mut self) -> Result<FollowEnd, CliError> {
+        // No driver shows a task that was removed.
+        if self.printer.task()?.forgotten_at.is_some() {
+            if self.until == FollowUntil::Detachable {
+                print_id(self.context, self.printer)?;
+                return Ok(FollowEnd::Detached);
+            }
+            let code = finish_if_ended(self.context, self.printer)?;
+            return Ok(code.map_or(FollowEnd::Forgotten, FollowEnd::Ended));
+        }
         loop {
             if self.is_behind {
                 self.is_behind = print_new(self.context, self.printer)?;
@@ -501,18 +510,12 @@ impl Follower<'_, '_> {
 /// How often to check whether [`SIGN_IN_NOTICED_WITHIN`] has passed.
 const STALE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-fn print_id(context: &mut Context<'_>, printer: &mut HistoryPrinter) -> Result<(), CliError> {
-    if printer.style == OutputStyle::Json {
-        let first = printer.reader.history(&printer.id, 0, 1)?;
-        let task = printer.task()?;
-        return match first.first() {
-            Some(entry) => printer.print(context, &task, entry),
-            None => context
-                .terminal
-                .print_json(&serde_json::json!({"id": task.id})),
-        };
+fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), CliError> {
+    let id = &printer.id;
+    match printer.style {
+        OutputStyle::Json => context.terminal.print_json(&serde_json::json!({"id": id})),
+        _ => context.terminal.print(id.as_str()),
     }
-    context.terminal.print(printer.id.as_str())
 }
 
 impl LiveSession {

@@ -110,14 +110,7 @@ impl LiveSession {
         let mut config = config::server_configs(context.config()?.servers.clone());
         config.insecure_http = context.global.insecure_http;
         let hook = context.config()?.hook(crate::cli::json::hook_task);
-        // Taken, so that a command that opens the session twice prints them once.
-        let notices = context
-            .config
-            .as_mut()
-            .map(|it| std::mem::take(&mut it.notices));
-        for notice in notices.unwrap_or_default() {
-            context.terminal.report(&format!("longhaul: {notice}"));
-        }
+        context.report_config_notices();
         let session = Session::open(Options {
             paths: context.paths.clone(),
             servers,

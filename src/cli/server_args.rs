@@ -41,7 +41,6 @@ pub(super) struct AddServerArgs {
     /// Name to use with `-s`.
     pub(super) name: String,
     /// Endpoint URL of an HTTP server.
-    #[arg(required_unless_present = "command")]
     pub(super) url: Option<String>,
     /// For a stdio server: its command and arguments; adding it also approves it.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "url")]

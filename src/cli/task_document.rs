@@ -1,81 +1,55 @@
 //! A task as JSON, with what only its driver knows.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::{
     cli::{context::Context, error::CliError, json as documents},
-    domain::{Connectivity, HistoryEvent, IfCut, Status, Task, TaskId},
-    engine::barred_tasks,
+    domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId},
+    engine::connections,
     store::{DriverLock, Reader, StoreError},
 };
-
-/// How many of the newest entries to search for the state of the connection.
-const CONTACT_LOOKBACK: usize = 64;
 
 /// Whether a process drives the session, and what only that process knows.
 pub(in crate::cli) struct DriverInfo {
     is_running: bool,
-    /// The tasks that wait for credentials.
-    pub(in crate::cli) needs_login: Vec<TaskId>,
+    /// The connections of the tasks, if another process drives and answers.
+    connections: Option<BTreeMap<TaskId, Connectivity>>,
+    now: Stamp,
 }
 
 impl DriverInfo {
-    /// Asks the driver only if one of the tasks is active.
+    /// Asks the driver only if one of the tasks has not ended.
     pub(in crate::cli) fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
         let pid = DriverLock::holder(&context.paths);
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
-        let needs_login = if is_another && tasks.iter().any(is_active) {
-            barred_tasks(&context.paths)
-        } else {
-            Vec::new()
-        };
+        let is_asked = is_another && !tasks.iter().all(|task| task.status.is_settled());
         Self {
             is_running: pid.is_some(),
-            needs_login,
+            connections: is_asked.then(|| connections(&context.paths)).flatten(),
+            now: context.clock.now(),
         }
     }
-}
 
-fn is_active(task: &Task) -> bool {
-    !task.status.ends_waiting() && task.status != Status::Paused
-}
-
-/// The state of the connection, as far as the session file and the driver show it.
-pub(in crate::cli) fn contact(
-    reader: &mut Reader,
-    task: &Task,
-    driver: &DriverInfo,
-) -> Result<Connectivity, CliError> {
-    if !is_active(task) {
-        return Ok(Connectivity::Idle);
-    }
-    if !driver.is_running {
-        return Ok(Connectivity::Unwatched {
-            as_of: task.updated_at,
-        });
-    }
-    if driver.needs_login.contains(&task.id) {
-        return Ok(Connectivity::NeedsLogin);
-    }
-    // The driver saves an entry when the connection is lost and when it is back.
-    let tail = reader.history_tail(&task.id, CONTACT_LOOKBACK)?;
-    let last = tail.into_iter().rev().find_map(|entry| match entry.what {
-        HistoryEvent::Contact { state, why } => Some((state, why, entry.at)),
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => {
-            Some(("live".to_owned(), String::new(), entry.at))
+    /// The state of a task's connection.
+    pub(in crate::cli) fn contact(&self, task: &Task) -> Connectivity {
+        let needs_none = matches!(
+            task.status,
+            Status::Paused | Status::InputRequired | Status::Unknown(_)
+        );
+        let as_of = task.updated_at;
+        match &self.connections {
+            _ if task.status.is_settled() => Connectivity::Idle,
+            Some(connections) => match connections.get(&task.id) {
+                Some(contact) => contact.at(self.now),
+                None => Connectivity::Unwatched { as_of },
+            },
+            None if needs_none => Connectivity::Idle,
+            None if self.is_running => Connectivity::Live { last_byte: as_of }.at(self.now),
+            None => Connectivity::Unwatched { as_of },
         }
-        _ => None,
-    });
-    Ok(match last {
-        Some((state, why, at)) if state != "live" => Connectivity::Reconnecting {
-            attempt: 1,
-            next: at,
-            why,
-        },
-        _ => Connectivity::Live {
-            last_byte: task.updated_at,
-        },
-    })
+    }
 }
 
 /// The task object of `--json`. An unreadable result is reported on stderr and becomes null, so that the rest is shown.
@@ -94,7 +68,7 @@ pub(in crate::cli) fn document_with(
     task: &Task,
     driver: &DriverInfo,
 ) -> Result<Value, CliError> {
-    let contact = contact(reader, task, driver)?;
+    let contact = driver.contact(task);
     let now = context.clock.now().wall;
     let if_cut = IfCut::of_task(task).map(|if_cut| if_cut.at(now));
     let result = match task.end.result_bytes {

@@ -110,6 +110,7 @@ impl Boot {
         let control = ControlSocket {
             faults,
             sessions,
+            activity: Arc::clone(&activity),
             end,
             boot,
             port,

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{Fault, faults::Faults, running, sessions::Sessions};
 use crate::demo::{
-    activity::ShutdownReason,
+    activity::{ActivityTracker, ShutdownReason},
     error::DemoError,
     running::{RunningServer, poll_until_some},
 };
@@ -28,11 +28,15 @@ const MAX_COMMAND: u64 = 256;
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The command that keeps the server from exiting while it is idle, until the connection is closed.
+const HOLD: &str = "hold";
+
 /// The server's end of the control socket.
 #[derive(Clone)]
 pub(super) struct ControlSocket {
     pub(super) faults: Arc<Faults>,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) activity: Arc<ActivityTracker>,
     pub(super) end: mpsc::Sender<ShutdownReason>,
     pub(super) boot: i64,
     pub(super) port: u16,
@@ -57,11 +61,14 @@ impl ControlSocket {
     async fn serve(self, stream: UnixStream) {
         let (read, mut write) = stream.into_split();
         let mut line = String::new();
-        if AsyncBufReader::new(read.take(MAX_COMMAND))
-            .read_line(&mut line)
-            .await
-            .is_err()
-        {
+        let mut lines = AsyncBufReader::new(read.take(MAX_COMMAND));
+        if lines.read_line(&mut line).await.is_err() {
+            return;
+        }
+        if line.trim() == HOLD {
+            let _open = ActivityTracker::connection(&self.activity);
+            // Nothing more is sent, so this waits until the other end closes.
+            let _ = lines.read_line(&mut line).await;
             return;
         }
         let (response, end) = self.execute(line.trim()).await;
@@ -143,6 +150,14 @@ pub fn control(dir: &Path, fault: Fault) -> Result<String, DemoError> {
         })
 }
 
+/// Keeps the server of `dir` from exiting while it is idle, until the returned connection is dropped.
+pub fn hold(dir: &Path) -> Result<StdUnixStream, DemoError> {
+    let mut stream = connect(dir)?;
+    let what = DemoError::io("send a command to the demo server");
+    writeln!(stream, "{HOLD}").map_err(what)?;
+    Ok(stream)
+}
+
 /// Stops the server of `dir` and returns once it no longer responds.
 pub fn stop(dir: &Path) -> Result<(), DemoError> {
     send_command(dir, "stop")?;
@@ -180,13 +195,20 @@ pub(super) fn status(dir: &Path) -> Result<ServerStatus, DemoError> {
     status.ok_or(DemoError::Refused(response))
 }
 
+fn not_running(dir: &Path) -> DemoError {
+    DemoError::NotRunning {
+        dir: dir.to_path_buf(),
+    }
+}
+
+fn connect(dir: &Path) -> Result<StdUnixStream, DemoError> {
+    let socket = running::control_socket(dir).ok_or_else(|| not_running(dir))?;
+    StdUnixStream::connect(socket).map_err(|_| not_running(dir))
+}
+
 /// Sends one command and returns the text after "ok".
 fn send_command(dir: &Path, command: &str) -> Result<String, DemoError> {
-    let not_running = || DemoError::NotRunning {
-        dir: dir.to_path_buf(),
-    };
-    let socket = running::control_socket(dir).ok_or_else(not_running)?;
-    let mut stream = StdUnixStream::connect(socket).map_err(|_| not_running())?;
+    let mut stream = connect(dir)?;
     let what = || DemoError::io("send a command to the demo server");
     stream
         .set_read_timeout(Some(COMMAND_TIMEOUT))
@@ -202,6 +224,6 @@ fn send_command(dir: &Path, command: &str) -> Result<String, DemoError> {
         Some(("ok", message)) => Ok(message.to_owned()),
         Some(("error", message)) => Err(DemoError::Refused(message.to_owned())),
         // The server exited before it could respond.
-        _ => Err(not_running()),
+        _ => Err(not_running(dir)),
     }
 }

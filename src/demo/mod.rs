@@ -52,7 +52,7 @@ mod tools;
 
 pub use self::{
     checkpoints::rows,
-    control::{control, stop},
+    control::{control, hold, stop},
     error::DemoError,
     faults::{Fault, UnknownFault},
     options::DemoOptions,

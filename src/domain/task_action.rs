@@ -55,6 +55,16 @@ impl Task {
         }
     }
 
+    /// Whether the list lets go of it: nothing runs, or the server did not respond to its cancel.
+    pub fn can_be_removed(&self) -> bool {
+        let attempt = self.attempts.last();
+        let was_cancelled = attempt.is_some_and(|attempt| attempt.was_cancelled);
+        match self.status {
+            Status::Running | Status::InputRequired => was_cancelled && self.control.is_none(),
+            _ => true,
+        }
+    }
+
     /// Why the task's link refuses this.
     pub fn refusal_at(&self, what: ControlKind, server: &ServerSupport) -> Option<ActionRefusal> {
         let has_checkpoint = self.resumability.checkpoint;

@@ -3,7 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead as _, Write as _},
     sync::Arc,
     time::Duration,
@@ -342,35 +342,28 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
 }
 
-/// The tasks that wait for credentials, which only the driver of a session knows. Nothing is requested: the driver
-/// sends its snapshots unasked, and they end with the first other event.
-pub fn barred_tasks(paths: &Paths) -> Vec<TaskId> {
-    let mut barred = Vec::new();
-    let Ok(mut stream) = std::os::unix::net::UnixStream::connect(paths.socket()) else {
-        return barred;
-    };
+/// The connections of the tasks, which only the driver of a session knows; `None` if it doesn't answer. Nothing is
+/// requested: the driver sends its snapshots unasked, and they end with the first other event.
+pub fn connections(paths: &Paths) -> Option<BTreeMap<TaskId, Connectivity>> {
+    let mut connections = BTreeMap::new();
+    let mut stream = std::os::unix::net::UnixStream::connect(paths.socket()).ok()?;
     let hello = serde_json::json!(Hello::ours(paths.contract()));
-    if stream.set_read_timeout(Some(PICTURE_WITHIN)).is_err()
-        || writeln!(stream, "{hello}").is_err()
-    {
-        return barred;
-    }
+    stream.set_read_timeout(Some(PICTURE_WITHIN)).ok()?;
+    writeln!(stream, "{hello}").ok()?;
     let mut lines = std::io::BufReader::new(stream).lines();
-    if !matches!(lines.next(), Some(Ok(hello)) if is_understood(&hello, paths.contract())) {
-        return barred;
+    if !is_understood(&lines.next()?.ok()?, paths.contract()) {
+        return None;
     }
     for line in lines.map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(SessionEvent::Task(view)) => {
-                if view.contact == Connectivity::NeedsLogin {
-                    barred.push(view.task.id.clone());
-                }
+                connections.insert(view.task.id.clone(), view.contact.clone());
             }
             Ok(SessionEvent::Server(_)) => {}
-            _ => break,
+            _ => return Some(connections),
         }
     }
-    barred
+    None
 }
 
 const OTHER_VERSION: &str = "the longhaul process that runs this session's calls has another version; end it and start again";

@@ -33,7 +33,7 @@ mod upgrade;
 pub use self::options::{FailPoint, Options, PanicIn, ProcessRole};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
-pub use follow::{ask_driver, barred_tasks};
+pub use follow::{ask_driver, connections};
 pub use frames::{HeldCall, KeeperStatus, UpgradeRequest, Upgraded};
 pub use hook::Hook;
 pub use keeper::{

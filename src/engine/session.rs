@@ -44,6 +44,9 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 /// How often a read-only process checks for a driver; that can take days.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The notice after a person has stopped the keeper.
+const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action, or another longhaul, starts a new one";
+
 /// How long after its end a tunnel is opened again, at first and at last.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
@@ -235,6 +238,9 @@ async fn serve(
             Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
             Some(Ending::Stopped) => {
                 other.is_gone(snapshots);
+                other.watcher.look(snapshots, &options.paths, true);
+                let at = options.clock.now().wall;
+                snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
                 // Starting another one at once would make `stop` mean nothing; the next request needs one.
                 tokio::select! {
                     Some(asked) = own.incoming.recv() => {

@@ -32,8 +32,6 @@ pub(super) struct PendingControl {
     pub(super) what: ControlKind,
     /// When the request counts as "the server did not respond".
     pub(super) until: Mono,
-    /// Whether the server took the request (2xx).
-    pub(super) is_taken: bool,
     /// Whether the request has been sent; the server's id of the work may have to be found first.
     pub(super) is_sent: bool,
     /// When a failed request is sent again.

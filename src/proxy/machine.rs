@@ -291,11 +291,13 @@ impl Proxy {
                 // The host has sent something after these results, so it has read them.
                 let read = std::mem::take(&mut self.written);
                 self.delivered.extend(read.iter().cloned());
-                match message::parse(&line) {
-                    Ok(message) => self.host_said(message),
-                    Err(malformed) => {
-                        let id = malformed.id.as_deref().unwrap_or("null");
-                        self.refuse(id, malformed.code, malformed.why);
+                for message in message::parse(line) {
+                    match message {
+                        Ok(message) => self.host_said(message),
+                        Err(malformed) => {
+                            let id = malformed.id.as_deref().unwrap_or("null");
+                            self.refuse(id, malformed.code, malformed.why);
+                        }
                     }
                 }
                 // After what the host waits for now.

@@ -1,6 +1,9 @@
 //! JSON-RPC messages of a host, and those for it.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::domain::without_lone_surrogates;
 
 /// A message from the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +43,37 @@ pub(super) struct Malformed {
     pub(super) why: &'static str,
 }
 
-/// Parses one line.
-pub(super) fn parse(line: &str) -> Result<HostMessage, Malformed> {
+/// Parses one line: a message, or a batch of them (2025-03-26). Hosts that cut text in the middle of a character send lone
+/// surrogates, which are replaced.
+pub(super) fn parse(line: String) -> Vec<Result<HostMessage, Malformed>> {
+    let line = without_lone_surrogates(line);
+    match serde_json::from_str(&line) {
+        Ok(Value::Array(batch)) if !batch.is_empty() => {
+            batch.into_iter().map(parse_message).collect()
+        }
+        Ok(message) => vec![parse_message(message)],
+        Err(_) => vec![Err(Malformed {
+            id: id_of(&line),
+            code: PARSE_ERROR,
+            why: "not JSON, or nested too deeply",
+        })],
+    }
+}
+
+/// The id of a request that can't be read, e.g. because its arguments are nested too deeply.
+fn id_of(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Identified {
+        id: Value,
+    }
+    let message: Identified = serde_json::from_str(line).ok()?;
+    Some(message.id.to_string())
+}
+
+fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
     let malformed = |id, code, why| Malformed { id, code, why };
-    let Ok(value) = serde_json::from_str::<Value>(line) else {
-        return Err(malformed(None, PARSE_ERROR, "not JSON"));
-    };
-    let Value::Object(mut message) = value else {
-        let why = "not a JSON-RPC message; batches are not supported";
-        return Err(malformed(None, INVALID_REQUEST, why));
+    let Value::Object(mut message) = message else {
+        return Err(malformed(None, INVALID_REQUEST, "not a JSON-RPC message"));
     };
     let id = message.get("id").map(Value::to_string);
     let params = match message.remove("params") {
@@ -98,7 +123,7 @@ mod tests {
 
     #[test]
     fn reads_the_three_kinds_of_messages() {
-        let read = |line| parse(line).unwrap();
+        let read = |line: &str| parse(line.to_owned()).remove(0).unwrap();
         assert!(matches!(
             read(r#"{"id":"7","method":"ping"}"#),
             HostMessage::Request { id, .. } if id == "\"7\""
@@ -124,8 +149,27 @@ mod tests {
             ("[]", -32600),
             ("{\"id\":1,\"method\":2}", -32600),
         ] {
-            assert_eq!(parse(line).unwrap_err().code, code);
+            let read = parse(line.to_owned()).remove(0);
+            assert_eq!(read.unwrap_err().code, code);
         }
+    }
+
+    #[test]
+    fn a_request_that_cant_be_read_keeps_its_id() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let line = format!(r#"{{"method":"tools/call","params":{{"x":{deep}}},"id":"a"}}"#);
+        let read = parse(line).remove(0).unwrap_err();
+        assert_eq!((read.id.as_deref(), read.code), (Some("\"a\""), -32700));
+    }
+
+    #[test]
+    fn reads_lone_surrogates_and_batches() {
+        let line = r#"[{"id":1,"method":"ping"},{"id":2,"method":"x\ud83d"},3]"#;
+        let read = parse(line.to_owned());
+        assert!(matches!(
+            read.as_slice(),
+            [Ok(_), Ok(HostMessage::Request { method, .. }), Err(_)] if method == "x\u{fffd}"
+        ));
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Columns {
         let task = if columns < 80 {
             flexible * 52 / 100
         } else {
-            (flexible * 42 / 100).clamp(20, 60)
+            (flexible * 40 / 100).clamp(20, 60)
         };
         let mut x = LEAD;
         let mut next_column = |columns: u16| {

@@ -284,7 +284,7 @@ fn removing_a_server_keeps_its_running_call() {
     let mut driver = Running::start(&mut program(env.path(), &long));
     driver.prints(|event| event["event"] == "progress");
     let mut screen = env.open(&[], (120, 36));
-    screen.wait_for_line(&["running", "resumable_data"]);
+    screen.wait_for_line(&["running", "resumable_d"]);
     screen.press("3");
     screen.wait_for_line(&["lab", "live"]);
 

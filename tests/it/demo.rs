@@ -1303,21 +1303,28 @@ fn an_idle_server_ends_and_a_busy_one_does_not() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
         // Long enough to connect on a busy machine, and shorter than what is left to do after the client went.
-        let limit = Some(Duration::from_millis(500));
+        let limit = Duration::from_millis(500);
         let server = demo::serve(DemoOptions {
-            idle_exit: limit,
+            idle_exit: Some(limit),
             ..options(dir.path())
         })
         .await
         .unwrap();
+        let held = demo::hold(dir.path()).unwrap();
         let client = Client::open(&server).await;
         let mut call = client.call(1, TOOL, processing("i", 50, 200)).await;
         call.until(|event| event.progress() == Some(5)).await;
         drop(call);
         drop(client);
-        server.finished().await;
-        // It left only once the work was done.
-        assert_eq!(demo::rows(dir.path(), "i").unwrap(), 50);
+        let mut finished = std::pin::pin!(server.finished());
+        // A screen that shows the server holds it.
+        while demo::rows(dir.path(), "i").unwrap() < 50 {
+            tokio::task::yield_now().await;
+        }
+        let early = tokio::time::timeout(limit * 2, &mut finished).await;
+        assert!(early.is_err(), "it ended under the screen");
+        drop(held);
+        finished.await;
     });
 }
 

@@ -208,7 +208,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     );
     let env = TestEnv::at(kept.path().to_owned());
     let mut screen = env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
-    screen.wait_for_line(&["running", "resumable_data"]);
+    screen.wait_for_line(&["running", "resumable_d"]);
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
     screen.wait_for("The keeper has stopped; your next action starts a new one.");

@@ -430,7 +430,7 @@ fn a_call_that_is_removed_is_answered() {
     let call = host.start_call("work", &json!({}));
     host.wait(|message| message["method"] == "notifications/progress");
     let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
-    kept.ok(&["rm", &id]);
+    kept.ok(&["rm", "--yes", &id]);
     let result = host.response(call);
     let why = text(&result["result"]);
     assert!(why.contains("was removed"), "{why}");

@@ -492,7 +492,7 @@ fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running
 fn a_readonly_window_never_takes_over() {
     let (env, _server, shell, id) = driven("2025-06-18", &LONG);
     let mut looks = env.open(&["--readonly"], (120, 36));
-    looks.wait_for_line(&["running", "resumable_data"]);
+    looks.wait_for_line(&["running", "resumable_d"]);
     shell.signal(Signal::KILL);
     shell.end();
     looks.wait_for("No process runs the calls; this screen is read-only.");
@@ -610,7 +610,7 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
         "delay_ms=1",
     ];
     assert_eq!(run(env.path(), &quick).code, Some(0));
-    screen.wait_for_line(&["done", "get_forecast"]);
+    screen.wait_for_line(&["completed", "get_forecast"]);
     let all = run(env.path(), &["ls", "--json"]).document();
     let mut all = all.as_array().unwrap().iter();
     let done = all.find(|task| task["tool"] == "get_forecast").unwrap();

@@ -756,6 +756,29 @@ fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
 }
 
 #[test]
+fn two_empty_resumes_after_a_cancel_are_its_proof() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    let body = Body::Empty;
+    let session = None;
+    bench.bring(cancel, ExchangeEvent::Opened { body, session });
+    bench.bring(cancel, ExchangeEvent::Ended);
+    bench.bring(call, ExchangeEvent::Ended);
+    for _ in 0..2 {
+        assert_eq!(bench.status(), &Status::Running);
+        bench.secs(10);
+        let (get, _) = bench.last_get();
+        bench.bring(get, opened());
+        bench.bring(get, ExchangeEvent::Ended);
+    }
+    assert_eq!(bench.status(), &Status::Cancelled);
+    assert_eq!(bench.gets().len(), 2, "it is not asked for any more");
+}
+
+#[test]
 fn a_call_that_ignores_cancel_can_be_abandoned() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
@@ -774,7 +797,7 @@ fn a_call_that_ignores_cancel_can_be_abandoned() {
     );
     bench.secs(6);
     let notice = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(notice.contains("D stops following"), "{notice}");
+    assert!(notice.contains("you remove it"), "{notice}");
     bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
     assert!(bench.closed.contains(&call));

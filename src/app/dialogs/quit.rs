@@ -2,7 +2,7 @@
 
 use crate::{
     app::{OpenCalls, State},
-    domain::CutOutcome,
+    domain::{CutOutcome, text},
 };
 
 use super::{
@@ -19,7 +19,13 @@ pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
     };
     let mut body = body(state, &calls);
     if body.is_empty() {
-        body.push(BodyLine::plain("Nothing is running."));
+        body.push(BodyLine::plain(match state.totals.open.len() {
+            0 => "Nothing is running.".to_owned(),
+            unknown => format!(
+                "Nothing is running as far as longhaul knows ({}).",
+                text::plural(unknown as u64, "unknown task")
+            ),
+        }));
     }
     Dialog {
         on_close: MenuAction::Stay,

@@ -44,7 +44,7 @@ impl TaskAction {
     /// Whether `--all` includes this task.
     fn applies_to(self, task: &Task) -> bool {
         match self {
-            Self::Pause => task.status == Status::Running,
+            Self::Pause => task.status == Status::Running && task.resumability.checkpoint,
             Self::Resume => task.status == Status::Paused,
             Self::Cancel => !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)),
         }
@@ -156,7 +156,7 @@ async fn run_action(
             }
             if is_late && view.contact == Connectivity::NeedsLogin {
                 let (why, hint) = sign_in_needed(context, live, &view.task.server);
-                let message = format!("{why}; {id} is unchanged. {hint}");
+                let message = format!("{why}; the request for {id} stays pending. {hint}");
                 return Ok(ActionResult::new(code::NEEDS_LOGIN, message));
             }
             if let Some(result) = check_view(action, before, &view, was_asked, is_late) {
@@ -202,8 +202,13 @@ fn check_view(
     let was_dropped = was_asked && task.control.is_none();
     let notice = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
-        let message = format!("cannot reach {} ({why}); {id} is unchanged", task.server);
+        let server = &task.server;
+        let message = format!("cannot reach {server} ({why}); the request for {id} stays pending");
         return Some(ActionResult::new(code::UNREACHABLE, message));
+    }
+    // What is reported must be on disk: a script may read it next.
+    if view.saved_seq < task.seq && !view.is_unsaved {
+        return None;
     }
     let result = match (action, &task.status) {
         (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(

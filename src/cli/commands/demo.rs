@@ -210,6 +210,8 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
         is_demo: true,
         host: None,
     };
+    // Even with nothing to do, the server stays for as long as the screen that shows it.
+    let _held = demo::hold(dir);
     screen::show(context, None, extra)
 }
 

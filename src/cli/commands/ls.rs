@@ -8,14 +8,16 @@ use crate::{
         error::{CliError, code},
         format::{self, task_title},
         target::Targets,
-        task_document::{DriverInfo, contact, document_with},
+        task_document::{DriverInfo, document_with},
     },
     domain::{Connectivity, Elicitation, IfCut, ServerName, Status, Task, Wall, text},
-    store::{ListFilter, Reader},
+    store::ListFilter,
 };
 
 /// The maximum width of a cell with free text.
 const MAX_CELL_COLS: usize = 48;
+/// The same in a pipe. All rows are as wide as the widest; `--json` has everything.
+const MAX_PIPED_COLS: usize = 200;
 
 /// Where FROM goes, after SERVER.
 const FROM_COLUMN: usize = 4;
@@ -40,7 +42,10 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
     let servers = servers.as_ref().map_or_else(Vec::new, Targets::names);
     let since = ls.since.map(|since| since.at(context.clock.now().wall));
     let view = match &ls.view {
-        Some(name) => context.config()?.view(name)?.clone(),
+        Some(name) => {
+            context.report_config_notices();
+            context.config()?.view(name)?.clone()
+        }
         None => View::default(),
     };
     let driver = DriverInfo::of(context, &tasks);
@@ -50,7 +55,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         view: &view,
         ls,
     };
-    let tasks = wanted.select(tasks, &mut reader, &driver)?;
+    let tasks = wanted.select(tasks, &driver)?;
     if context.global.json {
         let documents = tasks
             .iter()
@@ -73,7 +78,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
         }));
         return Ok(code::OK);
     }
-    print_table(context, &mut reader, &tasks, &driver)?;
+    print_table(context, &tasks, &driver)?;
     Ok(code::OK)
 }
 
@@ -87,12 +92,7 @@ struct Wanted<'w> {
 }
 
 impl Wanted<'_> {
-    fn select(
-        &self,
-        mut tasks: Vec<Task>,
-        reader: &mut Reader,
-        driver: &DriverInfo,
-    ) -> Result<Vec<Task>, CliError> {
+    fn select(&self, mut tasks: Vec<Task>, driver: &DriverInfo) -> Result<Vec<Task>, CliError> {
         let typed = self.ls.filter.join(" ");
         if let Some(error) = Filter::invalid_reason(&typed) {
             return Err(CliError::usage(error));
@@ -103,21 +103,17 @@ impl Wanted<'_> {
             return Ok(tasks);
         }
         // The filter language is the screen's and can refer to the connection.
-        let mut matching = Vec::new();
-        for task in tasks {
-            let contact = contact(reader, &task, driver)?;
-            if filter.matches_task(&task, &contact) {
-                matching.push(task);
-            }
-        }
-        Ok(matching)
+        tasks.retain(|task| filter.matches_task(task, &driver.contact(task)));
+        Ok(tasks)
     }
 
     fn has(&self, task: &Task, driver: &DriverInfo) -> bool {
         let ls = self.ls;
         let has_status = |label: &&str| *label == task.status.label();
-        let needs_you =
-            || task.status.needs_you(task.end.is_seen) || driver.needs_login.contains(&task.id);
+        let needs_you = || {
+            task.status.needs_you(task.end.is_seen)
+                || driver.contact(task) == Connectivity::NeedsLogin
+        };
         (ls.status.is_empty() || ls.status.iter().any(has_status))
             && (!(ls.needs_me || self.view.needs_only) || needs_you())
             && (!ls.new || task.status.is_settled() && !task.end.is_seen)
@@ -131,7 +127,6 @@ impl Wanted<'_> {
 
 fn print_table(
     context: &mut Context<'_>,
-    reader: &mut Reader,
     tasks: &[Task],
     driver: &DriverInfo,
 ) -> Result<(), CliError> {
@@ -142,13 +137,10 @@ fn print_table(
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let ending = context.terminal.ending();
-    // The reader of a pipe gets everything.
-    let cell = context
-        .terminal
-        .out_columns()
-        .map_or(usize::MAX, |_| MAX_CELL_COLS);
+    let columns = context.terminal.out_columns();
+    let cell = columns.map_or(MAX_PIPED_COLS, |_| MAX_CELL_COLS);
     for task in tasks {
-        let contact = contact(reader, task, driver)?;
+        let contact = driver.contact(task);
         rows.push(row(task, &contact, now, (cell, ending)));
     }
     if has_callers {
@@ -158,7 +150,7 @@ fn print_table(
             row.insert(FROM_COLUMN, from);
         }
     }
-    for line in format::table(&rows, context.terminal.out_columns(), 2, ending) {
+    for line in format::table(&rows, columns, 2, ending) {
         context.terminal.print(&line)?;
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::{
     cli::{
         args::{CleanArgs, RmArgs},
-        context::Context,
+        context::{Context, confirm},
         error::{CliError, code},
         live_session::request_each,
     },
-    domain::{Era, ProtocolVersion, SessionRequest, Status, Task, text},
+    domain::{CutOutcome, Era, IfCut, ProtocolVersion, SessionRequest, Status, Task, text},
     store::ListFilter,
 };
 
@@ -33,6 +33,9 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
     let (tasks, unchanged): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|task| task.forgotten_at.is_some() == rm.undo);
+    if !rm.undo && !rm.yes {
+        ask_before_loss(context, &tasks)?;
+    }
     request_each(context, &tasks, |id| {
         if rm.undo {
             SessionRequest::Unforget(id)
@@ -65,6 +68,26 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         report_undo(context, &tasks);
     }
     Ok(code::OK)
+}
+
+/// Asks before running calls are removed whose connection, or process, can't be left without losing them.
+fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliError> {
+    let if_cut = |task| Some((task, IfCut::of_task(task)?));
+    let losses = tasks.iter().filter_map(if_cut);
+    let losses: Vec<(&Task, IfCut)> = losses
+        .filter(|(task, it)| it.outcome() == CutOutcome::Lost && !task.is_queued())
+        .collect();
+    for (task, if_cut) in &losses {
+        let (id, why) = (&task.id, if_cut.reason.message());
+        let message = format!("longhaul: removing {id} would lose it: {why}");
+        context.terminal.report(&message);
+    }
+    if losses.is_empty() || confirm(context, "remove anyway? y/N")? {
+        return Ok(());
+    }
+    Err(CliError::usage(
+        "nothing was removed; wait for the call, cancel it first, or rerun with --yes",
+    ))
 }
 
 /// Says how to bring the tasks back.

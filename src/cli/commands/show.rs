@@ -7,7 +7,7 @@ use crate::{
         context::Context,
         error::{CliError, code},
         format::{self},
-        task_document::{DriverInfo, contact, document},
+        task_document::{DriverInfo, document},
     },
     domain::{
         Connectivity, ControlRequest, Elicitation, IfCut, ProtocolVersion, Status, Task, Wall, text,
@@ -25,7 +25,7 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
         return Ok(code::OK);
     }
     let driver = DriverInfo::of(context, std::slice::from_ref(&task));
-    let contact = contact(&mut reader, &task, &driver)?;
+    let contact = driver.contact(&task);
     let revision = revision(&mut reader, &task)?;
     let (now, flags) = (context.clock.now().wall, context.flags());
     let of_call = call_rows(&task, now);

@@ -80,6 +80,23 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                 None => kept.push(replaced),
             }
         }
+        let is_kept = |entry: &&WrappableEntry| {
+            let is_meant = args.servers.is_empty() || args.servers.contains(&entry.name);
+            let has_backup = kept.iter().any(|it| it.server == entry.name);
+            is_meant && entry.is_wrapped() && !has_backup
+        };
+        // Of the file as restored: what is still wrapped in it has no backup.
+        for entry in file.entries().unwrap_or_default().iter().filter(is_kept) {
+            let message = format!(
+                "{}: kept the entry of {}, because {} has no original of it; restore the entry by hand",
+                file.file.path.display(),
+                entry.name,
+                Backup::path(&file.target).display()
+            );
+            context
+                .terminal
+                .report(&format!("longhaul: {}", text::clean_line(&message)));
+        }
         let change = vec![format!("  restores {}", restored.join(", "))];
         if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
             continue;
@@ -202,6 +219,10 @@ fn wrap_file(
             context
                 .terminal
                 .report(&format!("longhaul: {}", text::clean_line(&note)));
+        }
+        for note in report.notes.iter().filter(|_| report.is_imported()) {
+            let note = format!("longhaul: {name}: {note}");
+            context.terminal.report(&text::clean_line(&note));
         }
         needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {

@@ -515,7 +515,10 @@ fn program_variable(text: &str) -> Option<&str> {
         .skip(1)
         .filter_map(|rest| Some(rest.split_once('}')?.0));
     names.find(|name| {
-        EDITOR_VARIABLES.contains(name) || name.starts_with("env:") || name.starts_with("input:")
+        EDITOR_VARIABLES.contains(name)
+            || name.starts_with("env:")
+            || name.starts_with("input:")
+            || name.contains(":-")
     })
 }
 

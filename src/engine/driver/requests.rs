@@ -309,7 +309,18 @@ impl Driver<'_> {
             return self.respond(number, Err(RequestError::Usage(words)));
         };
         let word = task.status.label();
+        let is_removed = task.forgotten_at.is_some() && !task.status.is_settled();
         let refusal = match what {
+            SessionRequest::Pause(_)
+            | SessionRequest::Resume(_)
+            | SessionRequest::Cancel(_)
+            | SessionRequest::GiveUp(_)
+                if is_removed =>
+            {
+                Some(format!(
+                    "{id} was removed from the list; `longhaul rm --undo {id}` restores it"
+                ))
+            }
             SessionRequest::Pause(_) => Some(format!("not paused: {id} is already {word}")),
             SessionRequest::Resume(_) => Some(format!(
                 "{id} is {word}; `longhaul again {id}` runs it again"

@@ -389,6 +389,8 @@ impl Link {
         } else {
             if is_cancelling {
                 active.notice(now, "finished before the cancel".to_owned());
+            } else if active.was_cancelled() {
+                active.notice(now, "finished despite the cancel".to_owned());
             }
             self.conclude(id, Status::Completed, None);
         }

@@ -6,7 +6,7 @@ use super::Link;
 use crate::{
     domain::{
         ActionRefusal, ControlKind, Phase, RequestError, ServerSupport, SessionResponse, Status,
-        TaskId, text,
+        Task, TaskId, text,
     },
     link::{
         active_task::PendingControl, checkpoint::Follow, connection::ConnectionState,
@@ -25,8 +25,14 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
 const WISH_AGAIN: Duration = Duration::from_secs(1);
-/// How a cancel ends a call that was not sent.
-const NEVER_RUN: &str = "it was never run";
+/// How a cancel ends a call that was not sent, or not sent again.
+fn not_sent(task: &Task) -> &'static str {
+    if task.attempts.len() > 1 {
+        "cancelled before the call was sent again"
+    } else {
+        "it was never run"
+    }
+}
 
 impl Link {
     /// Sets the pending control, with its time limit.
@@ -45,7 +51,6 @@ impl Link {
                 Some(PendingControl {
                     what,
                     until,
-                    is_taken: false,
                     is_sent: false,
                     retry_at: None,
                 }),
@@ -78,7 +83,7 @@ impl Link {
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
             if let Some(active) = self.tasks.get_mut(id) {
-                active.notice(now, words.clone());
+                active.note_status(now, active.task.status.label(), Some(words.clone()));
             }
             return Err(RequestError::Usage(words));
         }
@@ -100,7 +105,7 @@ impl Link {
                 format!("{id} is already paused; resume it to continue")
             }
             ActionRefusal::NotStarted => {
-                format!("not paused: {id} has not started yet; it can be cancelled")
+                format!("not paused: the call of {id} has not been sent yet; it can be cancelled")
             }
             ActionRefusal::NoPauseTool => {
                 format!("not paused: {name} has no pause tool; the call keeps running")
@@ -141,7 +146,7 @@ impl Link {
             (Status::InputRequired | Status::Running, _) if is_round => {
                 Some("nothing ran; the server's question stays unanswered")
             }
-            (Status::Running, Phase::Queued) => Some(NEVER_RUN),
+            (Status::Running, Phase::Queued) => Some(not_sent(&active.task)),
             (Status::Paused, _) => {
                 Some("cancelled while paused; its checkpoint stays on the server")
             }
@@ -224,7 +229,7 @@ impl Link {
             && active.sending.is_none()
             && control.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && active.phase() == Phase::Queued {
-            active.notice(now, NEVER_RUN.to_owned());
+            active.notice(now, not_sent(&active.task).to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         // The first goes out because a person wants it, the next ones within the budget.
@@ -268,7 +273,7 @@ impl Link {
             }
             ControlKind::Cancelling => {
                 format!(
-                    "{name} did not respond to the cancel; the call is still followed (D stops following)"
+                    "{name} did not respond to the cancel; longhaul follows the call until it ends or you remove it"
                 )
             }
             ControlKind::Resuming => {
@@ -336,13 +341,8 @@ impl Link {
 
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id)
-            && let Some(control) = active
-                .control
-                .as_mut()
-                .filter(|control| control.what == ControlKind::Cancelling)
-        {
-            control.is_taken = true;
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.recovery.is_cancel_taken = true;
         }
     }
 
@@ -373,14 +373,7 @@ impl Link {
     pub(super) fn pause_answered(&mut self, id: &TaskId, result: &str) {
         let answer = protocol::parse_call_result(result);
         if answer.is_error {
-            return self.control_refused(id, answer.text.as_deref().unwrap_or("no"));
-        }
-        if let Some(control) = self
-            .tasks
-            .get_mut(id)
-            .and_then(|active| active.control.as_mut())
-        {
-            control.is_taken = true;
+            self.control_refused(id, answer.text.as_deref().unwrap_or("no"));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
-        in_flight::no_such_task, negotiation::MODERN, queued_requests::Wanted,
+        in_flight::no_such_task, io::Output, negotiation::MODERN, queued_requests::Wanted,
         stream_state::StreamState,
     },
 };
@@ -66,9 +66,26 @@ impl Link {
             }
             what => what,
         };
+        let is_saved_first = matches!(
+            what,
+            SessionRequest::Forget(_)
+                | SessionRequest::Unforget(_)
+                | SessionRequest::Edit { .. }
+                | SessionRequest::Answer { .. }
+        );
         let outcome = self.carry_out(what);
-        self.saver.touch(self.now.mono);
-        self.answer(ask, outcome);
+        if !is_saved_first || outcome.is_err() {
+            self.saver.touch(self.now.mono);
+            return self.answer(ask, outcome);
+        }
+        // Whoever asked may read the file next.
+        let after = Some(self.saver.next_token());
+        self.save_vital();
+        self.out.push(Output::Answer {
+            ask,
+            outcome,
+            after,
+        });
     }
 
     /// Queues a request to the server, which in an outage is tried at once.
@@ -303,7 +320,7 @@ impl Link {
     }
 
     fn give_up(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
-        let active = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
+        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         let is_unheard = active.was_cancelled() && active.control.is_none();
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
             return Err(RequestError::Usage(format!(
@@ -311,6 +328,7 @@ impl Link {
                 active.task.status.label()
             )));
         }
+        active.task.notice = None;
         // Nobody proved that it does not work on.
         self.exit.keeps_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);

@@ -19,6 +19,9 @@ use crate::{
     protocol::{self, Body, ExchangeEvent, Incoming},
 };
 
+/// The notice on a call whose stream ended without a response after its cancel.
+const ENDED_AFTER_CANCEL: &str = "the server ended the stream after the cancel";
+
 impl Link {
     pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
         let now = self.now;
@@ -259,15 +262,9 @@ impl Link {
         let is_resumable = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let was_cancelled = !is_resumable
-            && active.control.as_ref().is_some_and(|control| {
-                control.what == crate::domain::ControlKind::Cancelling
-                    && control.is_taken
-                    && broken.is_none()
-            });
-        if was_cancelled {
-            let message = "the server ended the stream after the cancel".to_owned();
-            active.notice(now, message);
+        let was_cancelled = active.recovery.is_cancel_taken && broken.is_none();
+        if was_cancelled && !is_resumable {
+            active.notice(now, ENDED_AFTER_CANCEL.to_owned());
             return self.conclude(id, Status::Cancelled, None);
         }
         if let Some(detached) = active.detached.take() {
@@ -292,6 +289,14 @@ impl Link {
         );
         active.recovery.probe.stop_dropping();
         if is_resumed && !active.activity.has_news {
+            // Servers needn't respond to a call after its cancel. Two streams that end without news are not a pause.
+            if was_cancelled
+                && active.recovery.empty_resumes > 0
+                && !active.task.resumability.checkpoint
+            {
+                active.notice(now, ENDED_AFTER_CANCEL.to_owned());
+                return self.conclude(id, Status::Cancelled, None);
+            }
             if active.recovery.has_failed_probe() && is_whole {
                 return self.replay_gone(id);
             }

@@ -26,6 +26,7 @@ use crate::{
 pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) {
     let title = match (&form.origin, form.stage) {
         (Some(origin), _) => format!("Run {origin} again"),
+        (None, Stage::Server) if state.servers.is_empty() => "Add a server".to_owned(),
         (None, Stage::Server) => "New call: server".to_owned(),
         (None, Stage::Tool) => "New call: tool".to_owned(),
         (None, Stage::Form) => "New call".to_owned(),
@@ -95,10 +96,11 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     part.put_choices(choices, selected);
     let mut y = rows + u16::from(last > 0);
     let is_on = at == last;
-    let label = if last < state.servers.len() && last > 0 {
-        "named: "
-    } else {
-        "URL of another server: "
+    let label = match last {
+        0 if state.servers.is_empty() => "URL: ",
+        0 => "URL of another server: ",
+        _ if last < state.servers.len() => "named: ",
+        _ => "URL of another server: ",
     };
     let has_cursor = is_on || !form.url.is_empty();
     let typed = typed::field(
@@ -112,7 +114,11 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     window.put(0, y, theme.span(sign, Role::Focus));
     window.put(2, y, typed);
     y += 2;
-    let help = "Type a name to filter, or the URL of another server.";
+    let help = if state.servers.is_empty() {
+        "Type the URL of an HTTP server, such as https://lab.example/mcp."
+    } else {
+        "Type a name to filter, or the URL of another server."
+    };
     let (lines, role) = problems(form, usize::from(columns), help);
     window.put_text(0, y, lines, role);
 }

@@ -78,7 +78,9 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
     let style = TextStyle::of(state);
     let lines_of =
         |entry: &HistoryEntry| entry_lines(theme, state, entry, columns, style.is_wrapping);
-    let back = full_page(log, state.detail.scroll, body, |entry| {
+    // At the top, a row is left for the note on older lines.
+    let entry_rows = body.saturating_sub(usize::from(log.dropped > 0));
+    let back = full_page(log, state.detail.scroll, entry_rows, |entry| {
         lines_of(entry).len()
     });
     // From the newest entry in view up to the first row.

@@ -90,7 +90,7 @@ pub(super) fn progress(
             with_last(labels::lost(reason), last, Role::Plain)
         }
         Status::Unknown(window) => {
-            let last = Some(format!("{} for options", state.key(Action::Open)));
+            let last = Some(format!("{}: options", state.key(Action::Open)));
             with_last(&labels::unknown(window), last, Role::Plain)
         }
         Status::InputRequired => {
@@ -98,7 +98,7 @@ pub(super) fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks a question".to_owned(),
             };
-            let last = Some(format!("{} to answer", state.key(Action::Open)));
+            let last = Some(format!("{}: answer", state.key(Action::Open)));
             with_last(&line, last, Role::Plain)
         }
         Status::Cancelled => {

@@ -29,8 +29,7 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
     if state.servers.is_empty() {
         region.put(1, 2, theme.span("No servers yet.", Role::Strong));
         let key = state.key(Action::AddServer);
-        let note =
-            format!("Press {key} to add one by URL; longhaul connects when you first use it.");
+        let note = format!("Press {key} to add one by URL.");
         region.put(1, 3, theme.span(note, Role::Plain));
         return;
     }

@@ -627,10 +627,13 @@ fn removal_can_be_undone_and_skips_running_tasks() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("D");
-    assert!(
-        matches!(asks(&screen).as_slice(), [SessionRequest::GiveUp(_)]),
-        "its link knows whether it may be given up"
-    );
+    assert_eq!(asks(&screen), [], "it runs");
+    assert!(screen.draw().contains("press x to cancel it first"));
+    // A task that ignores its cancel can be removed all the same.
+    let mut ignored = morning().remove(3);
+    ignored.task.attempts.last_mut().unwrap().was_cancelled = true;
+    screen.news(ignored).keys("D");
+    assert_eq!(asks(&screen), [SessionRequest::Forget(id("q7m2xk"))]);
     screen.go_to("h7r2dd");
     screen.todo.clear();
     screen.keys("D u");
@@ -1917,7 +1920,7 @@ fn a_custom_key_works_and_is_shown_everywhere() {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.
-    assert!(drawn.contains("o to answer"), "{drawn}");
+    assert!(drawn.contains("o: answer"), "{drawn}");
     assert!(!drawn.contains("Enter"), "{drawn}");
     assert!(!drawn.contains("run again"), "{drawn}");
 

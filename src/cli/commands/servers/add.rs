@@ -27,7 +27,15 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
     }
     check_name_is_free(context, name)?;
     let endpoint = match &add.url {
+        _ if add.command.is_empty() && !add.env.is_empty() => {
+            let message = "--env is for stdio servers: give the command after --";
+            return Err(CliError::usage(message));
+        }
         Some(url) => http(context, name, url)?,
+        None if add.command.is_empty() => {
+            let message = "give a URL or a command: longhaul servers add NAME <URL>, or longhaul servers add NAME -- <COMMAND>";
+            return Err(CliError::usage(message));
+        }
         None => Endpoint::Stdio(program(add)?),
     };
     let server = NewServer {

@@ -10,7 +10,7 @@ use crate::domain::{
 use super::{
     Command, Counts, State,
     alerts::{Alert, WindowFocus},
-    requests::request,
+    requests::request_for,
     session::RequestPurpose,
     task_row::Group,
 };
@@ -45,7 +45,7 @@ pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Comma
         let alerts = state.alerts.take(now.mono);
         let ids = alerts.iter().map(|alert| alert.id.clone()).collect();
         let purpose = RequestPurpose::Announce(alerts);
-        let _ = request(state, SessionRequest::Announce(ids), purpose, effects);
+        let _ = request_for(state, SessionRequest::Announce(ids), purpose, effects);
     }
     if state.is_dirty {
         set_title(state, effects);

@@ -6,7 +6,7 @@ use crate::domain::{SessionRequest, Stamp, TaskId};
 
 use super::{
     Command, ExitWhen, Group, Menu, OpenCalls, Overlay, State, exit_note, open_calls::other_driver,
-    requests::request, seen::mark_seen, select, session::RequestPurpose, tasks::freeze,
+    requests::request, seen::mark_seen, select, tasks::freeze,
 };
 
 /// A second Ctrl-C within this time quits at once.
@@ -77,7 +77,7 @@ pub(super) fn cancel_all_and_quit(state: &mut State, now: Stamp, effects: &mut V
     let open: Vec<TaskId> = state.totals.open.iter().cloned().collect();
     for id in open {
         let cancel = SessionRequest::Cancel(id);
-        request(state, cancel, RequestPurpose::Other, effects);
+        request(state, cancel, effects);
     }
     state.exit.when = ExitWhen::Cancelled(now.mono.after(CANCEL_ALL));
 }

@@ -5,7 +5,12 @@ use crate::domain::{LinkState, ServerName, SessionRequest, SessionRequestId, Tas
 use super::{Command, State, session::RequestPurpose};
 
 /// Sends a request and remembers what it is for.
-pub(super) fn request(
+pub(super) fn request(state: &mut State, request: SessionRequest, effects: &mut Vec<Command>) {
+    request_for(state, request, RequestPurpose::Other, effects);
+}
+
+/// Sends a request whose response has a purpose.
+pub(super) fn request_for(
     state: &mut State,
     request: SessionRequest,
     pending: RequestPurpose,
@@ -27,7 +32,7 @@ pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mu
     if is_requested {
         return;
     }
-    let id = request(
+    let id = request_for(
         state,
         SessionRequest::Tools(server.clone()),
         RequestPurpose::Tools(server.clone()),

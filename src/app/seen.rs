@@ -4,9 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{SessionRequest, Stamp, TaskId};
 
-use super::{
-    Command, Group, Pane, State, TaskRow, requests::request, select, session::RequestPurpose,
-};
+use super::{Command, Group, Pane, State, TaskRow, requests::request, select};
 
 /// A row counts as seen after the cursor has rested on it this long.
 const DWELL: Duration = Duration::from_millis(1_500);
@@ -62,11 +60,6 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Comman
     state.list.refresh.is_order_stale = true;
     state.list.refresh.are_headings_stale = true;
     if !state.setup.readonly {
-        request(
-            state,
-            SessionRequest::Seen(id.clone()),
-            RequestPurpose::Other,
-            effects,
-        );
+        request(state, SessionRequest::Seen(id.clone()), effects);
     }
 }

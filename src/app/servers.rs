@@ -10,7 +10,7 @@ use super::{
     Action, Command, Consent, Menu, Overlay, Pane, ServerFindings, State,
     availability::{NoSignInNeeded, to_sign_in},
     input::moves::show,
-    requests::{request, request_tools},
+    requests::{request, request_for, request_tools},
     server_needs,
     session::RequestPurpose,
 };
@@ -81,7 +81,7 @@ pub(super) fn add_url(
             .any(|known| known.name.as_str() == name)
     });
     let server = ServerRef::new(name.clone(), Some(url.to_string()));
-    request(
+    request_for(
         state,
         SessionRequest::Server(server),
         RequestPurpose::Server(name.clone()),
@@ -110,7 +110,7 @@ pub(super) fn adopt_from(state: &mut State, server: ServerName, effects: &mut Ve
         server: server.clone(),
         server_task: None,
     };
-    request(state, adopt, RequestPurpose::Adopt(server), effects);
+    request_for(state, adopt, RequestPurpose::Adopt(server), effects);
     state.reply(message);
 }
 
@@ -147,7 +147,7 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec
     if takes_sign_in {
         state.reply(format!("requesting the sign-in page of {shown}"));
         let sign_in = SessionRequest::SignIn(name.clone());
-        request(state, sign_in, RequestPurpose::SignIn(name), effects);
+        request_for(state, sign_in, RequestPurpose::SignIn(name), effects);
     } else {
         state.reply(format!("checking the configuration of {shown}"));
         effects.push(Command::ReadConsent(name));
@@ -215,7 +215,6 @@ pub(super) fn on_imported(
     request(
         state,
         SessionRequest::Configure(imported.server_configs),
-        RequestPurpose::Other,
         effects,
     );
     // The consent dialog opens on top of the page.
@@ -255,10 +254,5 @@ pub(super) fn on_consent_read(
         state.dialogs.open_menu(menu);
     }
     // The configuration may have changed since this screen started.
-    request(
-        state,
-        SessionRequest::Configure(server_configs),
-        RequestPurpose::Other,
-        effects,
-    );
+    request(state, SessionRequest::Configure(server_configs), effects);
 }

@@ -8,7 +8,6 @@ use super::{
     keymap::Action,
     requests::{request, request_tools},
     select::{chosen, hidden_among_marked},
-    session::RequestPurpose,
 };
 
 pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
@@ -40,12 +39,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
 
 pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
     if state.pane == Pane::Servers || state.list.cursor.is_none() {
-        request(
-            state,
-            SessionRequest::RetryNow,
-            RequestPurpose::Other,
-            effects,
-        );
+        request(state, SessionRequest::RetryNow, effects);
         return state.reply("retrying every server that is down");
     }
     let tasks = chosen(state);
@@ -80,7 +74,7 @@ fn act_on(
         })
         .collect();
     for id in &fitting {
-        request(state, make(id.clone()), RequestPurpose::Other, effects);
+        request(state, make(id.clone()), effects);
     }
     if fitting.is_empty() && state.list.marks.is_empty() {
         return state.reply(format!("nothing to {word}"));
@@ -169,12 +163,7 @@ pub(super) fn forget(
     }
     let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
-        request(
-            state,
-            SessionRequest::Forget(id.clone()),
-            RequestPurpose::Other,
-            effects,
-        );
+        request(state, SessionRequest::Forget(id.clone()), effects);
         state.list.marks.remove(id);
     }
     let key = state.key(Action::Undo);
@@ -206,12 +195,7 @@ pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     state.list.wanted = tasks.first().cloned();
     state.list.returning.extend(tasks.iter().cloned());
     for id in tasks {
-        request(
-            state,
-            SessionRequest::Unforget(id),
-            RequestPurpose::Other,
-            effects,
-        );
+        request(state, SessionRequest::Unforget(id), effects);
     }
     let message = format!("{} restored", text::plural(count, "task"));
     state.show_toast(NoticeLevel::Info, &message, now);
@@ -224,12 +208,7 @@ pub(super) fn trace(state: &mut State, effects: &mut Vec<Command>) {
         .map(|task_row| task_row.view.task.server.clone());
     if server.is_some() {
         let is_on = None;
-        request(
-            state,
-            SessionRequest::Trace { server, is_on },
-            RequestPurpose::Other,
-            effects,
-        );
+        request(state, SessionRequest::Trace { server, is_on }, effects);
     }
 }
 

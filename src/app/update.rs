@@ -15,7 +15,6 @@ use super::{
     responses::on_response,
     select::{self, regroup},
     servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
-    session::RequestPurpose,
     state::Tools,
     task_row::{TimelineMark, timeline_mark},
     tasks::{apply_task, erase, restore},
@@ -139,12 +138,7 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
     for warning in warnings {
         state.show_toast(NoticeLevel::Warning, &warning, now);
     }
-    let _ = request(
-        state,
-        SessionRequest::Configure(server_configs),
-        RequestPurpose::Other,
-        effects,
-    );
+    request(state, SessionRequest::Configure(server_configs), effects);
 }
 
 /// Does what has become due through a change or through time.

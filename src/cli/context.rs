@@ -169,8 +169,7 @@ impl Context<'_> {
     pub(in crate::cli) fn reader_to_act(&mut self) -> Result<Reader, CliError> {
         let (reader, notices) = self.reader_to_show()?;
         for notice in &notices {
-            let line = format!("longhaul: {}", crate::domain::text::clean_line(notice));
-            self.terminal.report(&line);
+            self.terminal.warn(notice);
         }
         Ok(reader)
     }
@@ -215,7 +214,7 @@ impl Context<'_> {
         let notices = self.config.as_mut();
         let notices = notices.map(|it| std::mem::take(&mut it.notices));
         for notice in notices.unwrap_or_default() {
-            self.terminal.report(&format!("longhaul: {notice}"));
+            self.terminal.warn(&notice);
         }
     }
 

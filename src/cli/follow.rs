@@ -296,7 +296,7 @@ impl Follower<'_, '_> {
                     }
                     Err(error) => {
                         self.questions = QuestionHandling::Exit;
-                        self.context.terminal.report(&format!("longhaul: {error}"));
+                        self.context.terminal.warn(&error);
                     }
                 }
             }
@@ -367,8 +367,8 @@ impl Follower<'_, '_> {
             if view.saved_seq >= view.task.seq && question != self.shown_question.as_ref() {
                 self.shown_question = question.cloned();
                 print_outcome(self.context, self.printer, &view.task)?;
-                self.context.terminal.report(&format!(
-                    "longhaul: staying until it is answered, because quitting would lose {}: {}",
+                self.context.terminal.warn(format!(
+                    "staying until it is answered, because quitting would lose {}: {}",
                     self.id,
                     if_cut.reason.message()
                 ));
@@ -416,8 +416,7 @@ impl Follower<'_, '_> {
                     && if_cut.outcome() == CutOutcome::Pauses
                 {
                     let flags = self.context.flags();
-                    self.context.terminal.report(&format!(
-                        "longhaul: {id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
+                    self.context.terminal.warn(format!("{id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
                         if_cut.reason.message()
                     ));
                 }
@@ -425,9 +424,9 @@ impl Follower<'_, '_> {
                 return Ok(true);
             }
             DetachState::Never(why) => {
-                self.context.terminal.report(&format!(
-                    "longhaul: staying, because quitting would lose {id}: {why}"
-                ));
+                self.context
+                    .terminal
+                    .warn(format!("staying, because quitting would lose {id}: {why}"));
                 self.until = FollowUntil::Ended;
             }
             DetachState::Refused => self.until = FollowUntil::Ended,
@@ -462,8 +461,8 @@ impl Follower<'_, '_> {
                 if view.task.resumability.stream == Some(false)
                     && self.is_first(OneTimeNotice::StdoutUnread)
                 {
-                    self.context.terminal.report(&format!(
-                        "longhaul: stdout is not being read; staying, because quitting would lose {}: {}",
+                    self.context.terminal.warn(format!(
+                        "stdout is not being read; staying, because quitting would lose {}: {}",
                         self.id,
                         if_cut.reason.message()
                     ));
@@ -478,8 +477,8 @@ impl Follower<'_, '_> {
     fn report_trouble(&mut self, view: &TaskView) {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
-            self.context.terminal.report(&format!(
-                "longhaul: {id} is NOT SAVED; free up disk space (saving is retried)"
+            self.context.terminal.warn(format!(
+                "{id} is NOT SAVED; free up disk space (saving is retried)"
             ));
         }
         self.was_unsaved = view.is_unsaved;
@@ -488,8 +487,7 @@ impl Follower<'_, '_> {
             && view.task.is_queued()
             && self.is_first(OneTimeNotice::Unreachable)
         {
-            self.context.terminal.report(&format!(
-                "longhaul: could not reach {} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{}; \
+            self.context.terminal.warn(format!("could not reach {} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{}; \
                  Ctrl-C leaves it queued",
                 view.task.server,
                 self.context.flags()

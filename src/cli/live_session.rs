@@ -31,7 +31,7 @@ use crate::{
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 const NOT_DRIVEN: &str =
-    "longhaul: no process drives this session; showing saved data, because --readonly never drives";
+    "no process drives this session; showing saved data, because --readonly never drives";
 
 /// What a command reacts to.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl LiveSession {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
                     SessionEvent::Undriven if context.global.readonly => {
-                        context.terminal.report(NOT_DRIVEN);
+                        context.terminal.warn(NOT_DRIVEN);
                     }
                     SessionEvent::Undriven
                     | SessionEvent::Response { .. }
@@ -288,8 +288,8 @@ impl LiveSession {
             {
                 event
             } else {
-                let line = format!("longhaul: {reason}; press Ctrl-C to quit anyway");
-                context.terminal.report(&line);
+                let message = format!("{reason}; press Ctrl-C to quit anyway");
+                context.terminal.warn(message);
                 was_printed = true;
                 continue;
             };
@@ -354,11 +354,11 @@ impl LiveSession {
 
 fn print_notice(context: &mut Context<'_>, notice: &Notice) {
     let message = context.with_flags(&notice.text);
-    let line = format!("longhaul: {}", text::clean_line(&message));
-    match notice.level {
-        NoticeLevel::Info => context.terminal.info(&line),
-        NoticeLevel::Warning | NoticeLevel::Error => context.terminal.report(&line),
+    if notice.level == NoticeLevel::Info {
+        let line = format!("longhaul: {}", text::clean_line(&message));
+        return context.terminal.info(&line);
     }
+    context.terminal.warn(message);
 }
 
 /// Sends the same request for each task.

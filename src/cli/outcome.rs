@@ -194,9 +194,7 @@ pub(in crate::cli) fn print_outcome(
         }
         Status::Running | Status::Paused => return Ok(()),
     };
-    context
-        .terminal
-        .report(&format!("longhaul: {}", text::clean_line(&message)));
+    context.terminal.warn(&message);
     Ok(())
 }
 

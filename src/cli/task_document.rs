@@ -74,11 +74,9 @@ pub(in crate::cli) fn document_with(
     let result = match task.end.result_bytes {
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
-                let message = format!(
-                    "longhaul: could not show the result of {}: could not {error}",
-                    task.id
-                );
-                context.terminal.report(&message);
+                let id = &task.id;
+                let message = format!("could not show the result of {id}: could not {error}");
+                context.terminal.warn(message);
                 None
             }
             other => other?,

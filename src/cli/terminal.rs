@@ -3,7 +3,10 @@
 //! Must not know what is written. Invariants: all output passes through here, and the only control sequences that reach a
 //! terminal are those of our progress bar. Raw bytes of a result go only to a file or a pipe.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::{
+    fmt,
+    io::{self, IsTerminal as _, Write},
+};
 
 use serde_json::Value;
 
@@ -225,6 +228,12 @@ impl<'o> Terminal<'o> {
         if let Some(prompt) = prompt {
             self.ask(&prompt);
         }
+    }
+
+    /// Prints a one-line message that is no answer to the command on stderr, even with `--quiet`.
+    pub(super) fn warn(&mut self, message: impl fmt::Display) {
+        let message = format!("longhaul: {message}");
+        self.report(&text::clean_line(&message));
     }
 
     /// Draws the progress bar, in place.

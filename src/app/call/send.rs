@@ -4,7 +4,7 @@ use crate::{
     app::{
         CallForm, Command, Menu, Overlay, State,
         keymap::Action,
-        requests::{new_id, request},
+        requests::{new_id, request_for},
         seen::mark_seen,
         session::RequestPurpose,
     },
@@ -113,7 +113,7 @@ pub(super) fn send(
     if let Some(origin) = &form.origin {
         mark_seen(state, origin, effects);
     }
-    request(
+    request_for(
         state,
         SessionRequest::Start(Box::new(call)),
         RequestPurpose::Start(id),

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     app::{
         Command, EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action,
-        requests::request, session::RequestPurpose,
+        requests::request,
     },
     domain::{
         Limits, SessionRequest,
@@ -63,7 +63,7 @@ pub(in crate::app) fn edit_key(
                         note: some(note),
                         limits: Limits { idle, hard },
                     };
-                    request(state, edit, RequestPurpose::Other, effects);
+                    request(state, edit, effects);
                     return None;
                 }
                 (Err(error), _) | (_, Err(error)) => form.error = Some(error.to_string()),

@@ -10,7 +10,6 @@ use crate::{
         seen::mark_seen,
         select,
         servers::request_next_consent,
-        session::RequestPurpose,
         task_actions::{forget, report_requested, run_again},
     },
     domain::{Mono, NoticeLevel, SessionRequest, Stamp},
@@ -127,12 +126,12 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
         // A page opens above the dialog, which stays open.
         MenuAction::Close | MenuAction::Read { .. } => {}
         MenuAction::Request(what) => {
-            request(state, what, RequestPurpose::Other, effects);
+            request(state, what, effects);
         }
         MenuAction::Cancel(tasks) => {
             for id in &tasks {
                 let cancel = SessionRequest::Cancel(id.clone());
-                request(state, cancel, RequestPurpose::Other, effects);
+                request(state, cancel, effects);
             }
             report_requested(state, &tasks, "cancel");
         }

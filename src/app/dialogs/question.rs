@@ -3,7 +3,7 @@
 use crate::{
     app::{
         Button, Command, Overlay, QuestionForm, State, TaskRow, key_press::KeyPress,
-        keymap::Action, question, requests::request, session::RequestPurpose,
+        keymap::Action, question, requests::request_for, session::RequestPurpose,
     },
     domain::{
         Answer, NoticeLevel, RequestError, ServerTask, SessionRequest, SessionResponse, Stamp,
@@ -158,7 +158,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, effects: &mu
         key: Some(key.clone()),
         answer,
     };
-    request(
+    request_for(
         state,
         what,
         RequestPurpose::Answer { task, key, choice },

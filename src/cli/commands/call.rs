@@ -317,8 +317,7 @@ fn report_used_key(
         context.terminal.info(&words);
         return Ok(());
     }
-    context.terminal.report(&format!(
-        "longhaul: {id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
+    context.terminal.warn(format!("{id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
         text::clean_line(&before.tool),
         text::truncate(&text::clean_line(&before.arguments), 200)
     ));

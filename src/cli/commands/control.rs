@@ -120,7 +120,7 @@ pub(in crate::cli) fn control(
             } else if result.code == code::OK {
                 context.terminal.print(&message)?;
             } else {
-                context.terminal.report(&format!("longhaul: {message}"));
+                context.terminal.warn(&message);
             }
             codes.push(result.code);
         }
@@ -159,7 +159,10 @@ async fn run_action(
                 let message = format!("{why}; the request for {id} stays pending. {hint}");
                 return Ok(ActionResult::new(code::NEEDS_LOGIN, message));
             }
-            if let Some(result) = check_view(action, before, &view, was_asked, is_late) {
+            // What is reported must be on disk: a script may read it next.
+            let is_saved = view.saved_seq >= view.task.seq || view.is_unsaved;
+            let result = check_view(action, before, &view, was_asked, is_late);
+            if let Some(result) = result.filter(|_| is_saved) {
                 return Ok(result);
             }
             was_asked |= view.task.control.is_some();
@@ -205,10 +208,6 @@ fn check_view(
         let server = &task.server;
         let message = format!("cannot reach {server} ({why}); the request for {id} stays pending");
         return Some(ActionResult::new(code::UNREACHABLE, message));
-    }
-    // What is reported must be on disk: a script may read it next.
-    if view.saved_seq < task.seq && !view.is_unsaved {
-        return None;
     }
     let result = match (action, &task.status) {
         (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(

@@ -93,8 +93,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         )
         .await?;
         if let Some(notice) = &begun.notice {
-            let line = format!("longhaul: {}", text::clean_line(notice));
-            context.terminal.report(&line);
+            context.terminal.warn(notice);
         }
         open_browser(context, &name, &begun, args);
         Ok(begun.finish().await?)
@@ -180,8 +179,7 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Re
     let (login, revoked) = block_on(async {
         let (login, notice) = logins.remove(&server).await?;
         if let Some(notice) = notice {
-            let line = format!("longhaul: {}", text::clean_line(&notice));
-            context.terminal.report(&line);
+            context.terminal.warn(notice);
         }
         let revoked = match &login {
             // The local tokens are deleted even if this fails.

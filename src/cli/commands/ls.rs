@@ -31,7 +31,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
     };
     let tasks = reader.tasks(listed)?;
     if let Some(notice) = reader.notice() {
-        context.terminal.report(&format!("longhaul: {notice}"));
+        context.terminal.warn(&notice);
     }
     let is_empty = tasks.is_empty();
     // Reading needs no config, except for a server name that only it has.

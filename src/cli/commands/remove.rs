@@ -79,8 +79,9 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliE
         .collect();
     for (task, if_cut) in &losses {
         let (id, why) = (&task.id, if_cut.reason.message());
-        let message = format!("longhaul: removing {id} would lose it: {why}");
-        context.terminal.report(&message);
+        context
+            .terminal
+            .warn(format!("removing {id} would lose it: {why}"));
     }
     if losses.is_empty() || confirm(context, "remove anyway? y/N")? {
         return Ok(());

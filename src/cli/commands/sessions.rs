@@ -76,7 +76,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             Err(error) => Some(error.clone()),
         };
         if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
-            context.terminal.report(&format!("longhaul: {trouble}"));
+            context.terminal.warn(&trouble);
         }
         all.push(json!({
             "name": name,
@@ -143,9 +143,7 @@ pub(in crate::cli) fn remove(
                         .terminal
                         .print(&format!("removed {name} ({size})"))?;
                 }
-                Some(why) => context
-                    .terminal
-                    .report(&format!("longhaul: kept {name}: {why}")),
+                Some(why) => context.terminal.warn(format!("kept {name}: {why}")),
             }
         }
         results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept.map(|why| why.to_string())}));

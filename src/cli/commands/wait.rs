@@ -115,9 +115,9 @@ fn print_ended(
             .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
         if task.status == Status::InputRequired {
             let (id, flags) = (&task.id, context.flags());
-            context.terminal.report(&format!(
-                "longhaul: {id} has a question: longhaul answer {id}{flags}"
-            ));
+            context
+                .terminal
+                .warn(format!("{id} has a question: longhaul answer {id}{flags}"));
         }
     }
     Ok(())
@@ -179,8 +179,8 @@ async fn wait_for(
                 return Ok(Some(CliError::new(code::NEEDS_LOGIN, message)));
             }
             if !reported.contains(&server) {
-                let message = format!("longhaul: {why}; its tasks are waiting. {hint}");
-                context.terminal.report(&text::clean_line(&message));
+                let message = format!("{why}; its tasks are waiting. {hint}");
+                context.terminal.warn(message);
                 reported.push(server);
             }
         }

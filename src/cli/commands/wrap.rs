@@ -39,7 +39,7 @@ pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result
         found.extend(replaced.iter().map(|it| it.server.clone()));
         if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
             for need in needs {
-                context.terminal.report(&format!("longhaul: {need}"));
+                context.terminal.warn(&need);
             }
         }
     }
@@ -74,7 +74,7 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                         text::clean_line(&replaced.server),
                         Backup::path(&file.target).display()
                     );
-                    context.terminal.report(&format!("longhaul: {message}"));
+                    context.terminal.warn(&message);
                     kept.push(replaced);
                 }
                 None => kept.push(replaced),
@@ -93,9 +93,7 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                 entry.name,
                 Backup::path(&file.target).display()
             );
-            context
-                .terminal
-                .report(&format!("longhaul: {}", text::clean_line(&message)));
+            context.terminal.warn(&message);
         }
         let change = vec![format!("  restores {}", restored.join(", "))];
         if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
@@ -216,13 +214,10 @@ fn wrap_file(
             if name != entry.name {
                 note = format!("{note} as {name}");
             }
-            context
-                .terminal
-                .report(&format!("longhaul: {}", text::clean_line(&note)));
+            context.terminal.warn(&note);
         }
         for note in report.notes.iter().filter(|_| report.is_imported()) {
-            let note = format!("longhaul: {name}: {note}");
-            context.terminal.report(&text::clean_line(&note));
+            context.terminal.warn(format!("{name}: {note}"));
         }
         needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {
@@ -249,9 +244,7 @@ fn wrap_file(
 
 fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
     let line = format!("skipped {}: {}", report.name, report.notes.join("; "));
-    context
-        .terminal
-        .report(&format!("longhaul: {}", text::clean_line(&line)));
+    context.terminal.warn(&line);
 }
 
 /// The path of this program: a host that was started from a menu may not find it by its name. A link stays a link, because

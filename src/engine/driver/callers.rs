@@ -232,7 +232,7 @@ impl Driver<'_> {
             // No request has the number 0.
             match self.links.iter().position(|linked| linked.link.holds(id)) {
                 Some(index) => self.feed(index, Input::Ask { ask: 0, what: note }, now),
-                None => self.ask_session(0, &note, now),
+                None => self.ask_session(0, id, &note, now),
             }
         }
         Ok(started.or(repeated))

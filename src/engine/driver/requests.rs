@@ -20,7 +20,7 @@ enum Route {
     /// A link, by its index.
     Link(usize),
     /// The driver, because no link holds the task.
-    SavedTask,
+    SavedTask(TaskId),
     Answer(Result<SessionResponse, RequestError>),
     /// The end of a job that is under way.
     Later,
@@ -69,6 +69,24 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
     }
 }
 
+/// Why a task that no link holds refuses a request.
+fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
+    let (id, word) = (&task.id, task.status.label());
+    let refusal = match what {
+        SessionRequest::Pause(_) => format!("not paused: {id} is already {word}"),
+        SessionRequest::Resume(_) => format!("{id} is {word}; `longhaul again {id}` runs it again"),
+        SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
+            format!("not cancelled: {id} is already {word}")
+        }
+        SessionRequest::Answer { .. } => format!("{id} has no open question"),
+        _ => return None,
+    };
+    let is_removed = task.forgotten_at.is_some() && !task.status.is_settled();
+    let removed =
+        || format!("{id} was removed from the list; `longhaul rm --undo {id}` restores it");
+    Some(if is_removed { removed() } else { refusal })
+}
+
 impl Driver<'_> {
     /// The server that a reader means by this name, for new requests.
     fn to_ask(&self, from: Option<ReaderId>, name: &ServerName) -> Result<usize, RequestError> {
@@ -113,7 +131,7 @@ impl Driver<'_> {
         };
         let index = match self.route(number, asked, now) {
             Route::Link(index) => index,
-            Route::SavedTask => return self.ask_session(number, &what, now),
+            Route::SavedTask(id) => return self.ask_session(number, &id, &what, now),
             Route::Answer(outcome) => return self.respond(number, outcome),
             Route::Later => return,
         };
@@ -210,7 +228,7 @@ impl Driver<'_> {
 
     fn route_task(&self, id: &TaskId) -> Route {
         let index = self.links.iter().position(|linked| linked.link.holds(id));
-        index.map_or(Route::SavedTask, Route::Link)
+        index.map_or_else(|| Route::SavedTask(id.clone()), Route::Link)
     }
 
     /// Checks that a link can answer a request, and tells it what only the session file knows.
@@ -286,51 +304,17 @@ impl Driver<'_> {
     pub(super) fn ask_session(
         &mut self,
         number: SessionRequestId,
+        id: &TaskId,
         what: &SessionRequest,
         now: Stamp,
     ) {
-        let (SessionRequest::Pause(id)
-        | SessionRequest::Resume(id)
-        | SessionRequest::Cancel(id)
-        | SessionRequest::GiveUp(id)
-        | SessionRequest::Forget(id)
-        | SessionRequest::Unforget(id)
-        | SessionRequest::Seen(id)
-        | SessionRequest::Collected { id, .. }
-        | SessionRequest::Edit { id, .. }) = what
-        else {
-            let refused = RequestError::Usage("nothing to do".to_owned());
-            return self.respond(number, Err(refused));
-        };
         // A link lets go of a task once its end is saved, while the last snapshot may still show it running.
         self.publish_changes(now);
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return self.respond(number, Err(RequestError::Usage(words)));
         };
-        let word = task.status.label();
-        let is_removed = task.forgotten_at.is_some() && !task.status.is_settled();
-        let refusal = match what {
-            SessionRequest::Pause(_)
-            | SessionRequest::Resume(_)
-            | SessionRequest::Cancel(_)
-            | SessionRequest::GiveUp(_)
-                if is_removed =>
-            {
-                Some(format!(
-                    "{id} was removed from the list; `longhaul rm --undo {id}` restores it"
-                ))
-            }
-            SessionRequest::Pause(_) => Some(format!("not paused: {id} is already {word}")),
-            SessionRequest::Resume(_) => Some(format!(
-                "{id} is {word}; `longhaul again {id}` runs it again"
-            )),
-            SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
-                Some(format!("not cancelled: {id} is already {word}"))
-            }
-            _ => None,
-        };
-        if let Some(words) = refusal {
+        if let Some(words) = refusal_at_rest(&task, what) {
             let refused = if task.status.is_settled() {
                 RequestError::Settled(words)
             } else {

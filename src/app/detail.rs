@@ -348,7 +348,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     {
         lines.push(String::new());
         lines.push(
-            "to resume by hand (set MCP_SESSION to the id in the session file; it is secret):"
+            "to resume by hand (set MCP_SESSION to the server session's id, a secret in the session file):"
                 .to_owned(),
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));

@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::NotRequired(format!(
-                "{} does not require a sign-in (HTTP {status}, no metadata found)",
+                "{} does not require a sign-in: it has no sign-in metadata (HTTP {status})",
                 host(server)
             )));
         }

@@ -113,7 +113,7 @@ pub(super) enum CliCommand {
     #[command(visible_alias = "rerun")]
     #[command(after_help = help("  longhaul again q7m\n  longhaul again q7m shard=5 'tags:=[\"b\"]'"))]
     Again(AgainArgs),
-    /// List the tasks in the session (offline).
+    /// List the tasks in the session (contacts no server).
     #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
     Ls(LsArgs),
@@ -146,7 +146,7 @@ pub(super) enum CliCommand {
     Cancel(TaskSelectionArgs),
     /// Show a question from the server (exit code 6), or answer it.
     ///
-    /// With --no-keeper, keeps running until the call ends if exiting would lose it.
+    /// With --no-keeper, if exiting would lose the call, the command keeps running until the call ends.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]
     Answer(AnswerArgs),
     /// Import tasks that already exist on a server.
@@ -170,7 +170,7 @@ pub(super) enum CliCommand {
     /// Export a task for a bug report, without secrets.
     #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > task.json\n  longhaul export q7m --html --out task.html\n  longhaul export q7m --with-content")))]
     Export(ExportArgs),
-    /// Show recorded traffic, one message per line (offline).
+    /// Show recorded traffic, one message per line (contacts no server).
     #[command(after_help = format!("{TRACE_NOTES}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
     Trace(TraceArgs),
     /// List and remove saved sessions.
@@ -258,7 +258,7 @@ pub(super) struct EditArgs {
     /// Cancel after this long without activity: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start, such as 90s or 2h (off: never).
+    /// Cancel this long after the start: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
 }

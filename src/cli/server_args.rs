@@ -12,7 +12,7 @@ use crate::{
 /// `servers`.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServersCommand {
-    /// List the servers in the configuration and in this session (offline).
+    /// List the servers in the configuration and in this session (contacts no server).
     #[command(visible_alias = "ls", after_help = help("  longhaul servers list\n  longhaul servers list --json"))]
     List,
     /// Add a server to the configuration; the file keeps its comments and order.
@@ -24,7 +24,7 @@ pub(super) enum ServersCommand {
     /// Connect to servers and report what they support and what a lost connection does to calls.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
     Test(TestServersArgs),
-    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any of them.
+    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts no server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.

@@ -248,7 +248,10 @@ impl Way {
     /// The table of design.md 5: the status at the end, and words of its reason.
     fn outcome(self, trouble: Trouble) -> (&'static str, &'static str) {
         match (self, trouble) {
-            (Self::ModernCall, _) => ("lost", "which cancels a plain call in MCP 2026-07-28"),
+            (Self::ModernCall, _) => (
+                "lost",
+                "which cancels a call that is not a task in MCP 2026-07-28",
+            ),
             (Self::Stream | Self::Chosen, Trouble::Restart) => ("lost", "session"),
             _ => ("completed", ""),
         }

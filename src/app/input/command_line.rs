@@ -50,6 +50,10 @@ pub(in crate::app) fn run_line(
         }
         return true;
     }
+    if word == "save-view" && rest.is_empty() {
+        state.reply("give the view a name: save-view NAME");
+        return true;
+    }
     if rest.is_empty() {
         return false;
     }

@@ -60,7 +60,7 @@ pub(in crate::cli) struct StartArgs {
     /// Cancel after this long without activity: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start, such as 90s or 2h (off: never).
+    /// Cancel this long after the start: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
     /// How to handle questions from the server: ask, defaults or decline [default: ask]; without a terminal, `ask` exits with code 6 and leaves the question for `longhaul answer`

@@ -108,7 +108,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let if_cut = IfCut::of_task(task);
     let if_cut = if_cut.map(|it| format!("{}: {}", it.label(), it.reason.message()));
     rows.extend(known([
-        ("message", task.notice.clone()),
+        ("notice", task.notice.clone()),
         ("pending", task.control.map(asked)),
         ("connection", contact),
         ("progress", progress),

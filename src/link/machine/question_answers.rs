@@ -55,7 +55,7 @@ impl Link {
             }
             answer => answer,
         };
-        let reason = format!("the question was {}", answer.outcome());
+        let reason = format!("answer saved ({})", answer.outcome());
         let (key, shared_with) = (question.key.clone(), question.shared_with.clone());
         for id in shared_with.iter().chain([id]) {
             let Some(active) = self.tasks.get_mut(id) else {

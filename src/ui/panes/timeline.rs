@@ -55,7 +55,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
     }
     region.put(bar_at, 1, times);
     if lanes.is_empty() {
-        let note = theme.span("No task ran in this time.", Role::Plain);
+        let note = theme.span("No tasks ran in this period.", Role::Plain);
         region.put(1, 3, note);
     }
     for (lane, y) in lanes.iter().zip(2..) {

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn gives_server_names_room_in_proportion() {
         for (columns, name, wide) in [
-            (100, 30, 10),
+            (100, 30, 16),
             (120, 4, 10),
             (120, 15, 16),
             (120, 90, 20),

@@ -1083,7 +1083,7 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
     let (running, page) = env.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));
-    screen.wait_for_line(&[&id, "done"]);
+    screen.wait_for_line(&[&id, "completed"]);
     screen.press("q");
 }
 
@@ -1155,7 +1155,7 @@ fn the_screen_shows_the_host_before_opening_the_login_page() {
     let page = fs::read_to_string(page).unwrap();
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     screen.wait_for("signed in to");
-    screen.wait_for_line(&[&id, "done"]);
+    screen.wait_for_line(&[&id, "completed"]);
     screen.press("q");
 }
 

@@ -959,7 +959,7 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
     assert_eq!(adopt().out, "", "each once");
 
     let mut screen = env.open(&[], (120, 36));
-    screen.wait_for(" running  0 done");
+    screen.wait_for(" running  0 finished");
     screen.wait_for("imported from");
     let mut paints = Vec::new();
     for _ in 0..10 {
@@ -988,7 +988,7 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
         assert!(soonest >= Some(INTERVAL), "{name}: {soonest:?}");
     }
     fake.shared.is_done.store(true, Ordering::SeqCst);
-    screen.wait_for_line(&["0 running", "000 done"]);
+    screen.wait_for_line(&["0 running", "000 finished"]);
     screen.press("q");
     screen.end();
 

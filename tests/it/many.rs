@@ -86,9 +86,9 @@ fn filters_and_marks_work_on_five_hundred_tasks() {
     fill(&env, &server.url());
     assert_eq!(tasks(&env).len(), SERVERS.len() * EACH);
     let mut tui = env.open(&[], SMALL);
-    tui.wait_for("DONE 500");
+    tui.wait_for("FINISHED 500");
     tui.press("/server:s3 status:failed\r");
-    tui.wait_for("DONE 50");
+    tui.wait_for("FINISHED 50");
     tui.press("a");
     tui.wait_for("50 tasks marked");
     tui.press("D");
@@ -100,11 +100,11 @@ fn filters_and_marks_work_on_five_hundred_tasks() {
     assert!(forgotten(&tasks(&env)).iter().all(is_failed_on_s3));
     // Esc takes the filter away: the rest is where it was, and `u` brings the fifty back.
     tui.press("\u{1b}");
-    tui.wait_for("DONE 450");
+    tui.wait_for("FINISHED 450");
     tui.press("u");
     wait_until_saved(&mut tui, &env, |all| forgotten(all).is_empty());
     tui.press("g");
-    tui.wait_for("DONE 500");
+    tui.wait_for("FINISHED 500");
     tui.press(LEAVE);
     tui.end();
 }
@@ -140,7 +140,7 @@ fn two_screens_and_a_shell_share_a_session() {
     for tui in [&mut drives, &mut looks] {
         tui.wait_for_line(&["cancelled", "crunch"]);
     }
-    drives.wait_for_line(&["done", "deploy"]);
+    drives.wait_for_line(&["completed", "deploy"]);
     for mut tui in [looks, drives] {
         tui.press(LEAVE);
         tui.end();

@@ -109,7 +109,7 @@ fn leave(tui: &mut Tui) {
     tui.wait_for("Quit?");
     // What is typed before a person can have read it counts for nothing, so it is pressed until it is heard.
     while tui.text().contains("Quit?") && !tui.has_ended() {
-        tui.press("l");
+        tui.press("y");
         tui.watch_for(Duration::from_millis(100));
     }
     assert_eq!(tui.end().0, 0);
@@ -175,7 +175,7 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
     tui.press("b");
     tui.wait_for("cut the network");
     tui.press("c");
-    tui.wait_for_line(&[&id, "try"]);
+    tui.wait_for_line(&[&id, "retry"]);
     let mut seen = Vec::new();
     while seen.len() < 3 {
         tui.wait_until("the countdown to move", |screen| {
@@ -187,7 +187,7 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
             None => break,
         }
     }
-    tui.wait_for_line(&[&id, "✓ done"]);
+    tui.wait_for_line(&[&id, "✓ completed"]);
     tui.wait_for("back after");
     tui.wait_for("disconnected: ");
     leave(&mut tui);
@@ -204,12 +204,12 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
     assert!(result.contains("50"), "{result}");
 }
 
-/// `try 3 s` in the row of a task.
+/// `retry 3s` in the row of a task.
 fn countdown(text: &str, id: &str) -> Option<String> {
     let line = text
         .lines()
         .find(|line| line.contains('▸') && line.contains(id))?;
-    let (_, left) = line.split_once("try ")?;
+    let (_, left) = line.split_once("retry ")?;
     Some(left.chars().take(4).collect())
 }
 
@@ -236,7 +236,7 @@ fn reopening_after_a_kill_shows_saved_and_missed_progress() {
     let shown = tui.wait_for(&id);
     println!("the saved list after {shown:?}");
     tui.wait_for("While you were away 2 h 0 m");
-    tui.wait_for_line(&[&id, "✓ done"]);
+    tui.wait_for_line(&[&id, "✓ completed"]);
     leave(&mut tui);
     assert_eq!(steps(&env, &id), five_to_fifty());
 }
@@ -276,7 +276,7 @@ fn pausing_is_honest_and_resumes_where_it_stopped() {
     let stood = task(&env, &id).progress.unwrap().value;
     assert!(stood < 50.0, "{stood}");
     tui.press("r");
-    tui.wait_for_line(&[&id, "✓ done"]);
+    tui.wait_for_line(&[&id, "✓ completed"]);
     let task = task(&env, &id);
     assert_eq!((task.attempts.len(), &task.status), (2, &Status::Completed));
     let mut seen = steps(&env, &id);
@@ -607,7 +607,7 @@ impl At {
             return tui;
         }
         let mut tui = env.open(&["--session", "demo"], USUAL);
-        tui.wait_for_line(&["send_burst", "done"]);
+        tui.wait_for_line(&["send_burst", "completed"]);
         match self {
             Self::List | Self::Call => {}
             Self::Overlay => {
@@ -686,7 +686,7 @@ fn draws_on_a_part_of_a_terminal_without_end() {
     let env = TestEnv::serving();
     burst(&env);
     let mut tui = env.open(&["--session", "demo"], USUAL);
-    tui.wait_for_line(&["send_burst", "done"]);
+    tui.wait_for_line(&["send_burst", "completed"]);
     tui.resize((1000, 500));
     tui.grow_without_end();
     tui.press("?");

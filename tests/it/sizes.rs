@@ -393,7 +393,7 @@ fn huge_headers_and_deep_json_end_with_an_error() {
         ran.document();
     }
     let mut tui = open(&env, &server);
-    tui.wait_for_line(&["work", "done"]);
+    tui.wait_for_line(&["work", "completed"]);
     for _ in 0..2 {
         tui.press("]");
     }

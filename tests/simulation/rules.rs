@@ -756,29 +756,6 @@ fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
 }
 
 #[test]
-fn two_empty_resumes_after_a_cancel_are_its_proof() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.ask(SessionRequest::Cancel(id()));
-    let (cancel, _) = bench.last_post("notifications/cancelled");
-    let body = Body::Empty;
-    let session = None;
-    bench.bring(cancel, ExchangeEvent::Opened { body, session });
-    bench.bring(cancel, ExchangeEvent::Ended);
-    bench.bring(call, ExchangeEvent::Ended);
-    for _ in 0..2 {
-        assert_eq!(bench.status(), &Status::Running);
-        bench.secs(10);
-        let (get, _) = bench.last_get();
-        bench.bring(get, opened());
-        bench.bring(get, ExchangeEvent::Ended);
-    }
-    assert_eq!(bench.status(), &Status::Cancelled);
-    assert_eq!(bench.gets().len(), 2, "it is not asked for any more");
-}
-
-#[test]
 fn a_call_that_ignores_cancel_can_be_abandoned() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

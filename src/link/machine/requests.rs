@@ -8,7 +8,7 @@ use crate::{
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
-        in_flight::no_such_task, io::Output, negotiation::MODERN, queued_requests::Wanted,
+        in_flight::no_such_task, negotiation::MODERN, queued_requests::Wanted,
         stream_state::StreamState,
     },
 };
@@ -66,26 +66,9 @@ impl Link {
             }
             what => what,
         };
-        let is_saved_first = matches!(
-            what,
-            SessionRequest::Forget(_)
-                | SessionRequest::Unforget(_)
-                | SessionRequest::Edit { .. }
-                | SessionRequest::Answer { .. }
-        );
         let outcome = self.carry_out(what);
-        if !is_saved_first || outcome.is_err() {
-            self.saver.touch(self.now.mono);
-            return self.answer(ask, outcome);
-        }
-        // Whoever asked may read the file next.
-        let after = Some(self.saver.next_token());
-        self.save_vital();
-        self.out.push(Output::Answer {
-            ask,
-            outcome,
-            after,
-        });
+        self.saver.touch(self.now.mono);
+        self.answer(ask, outcome);
     }
 
     /// Queues a request to the server, which in an outage is tried at once.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind, TaskId,
-        UnknownReason,
+        ControlKind, Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind,
+        TaskId, UnknownReason,
     },
     link::{
         in_flight::no_message,
@@ -18,9 +18,6 @@ use crate::{
     },
     protocol::{self, Body, ExchangeEvent, Incoming},
 };
-
-/// The notice on a call whose stream ended without a response after its cancel.
-const ENDED_AFTER_CANCEL: &str = "the server ended the stream after the cancel";
 
 impl Link {
     pub(super) fn stream_opened(&mut self, id: &TaskId, exchange: ExchangeId, body: &Body) {
@@ -262,9 +259,12 @@ impl Link {
         let is_resumable = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let was_cancelled = active.recovery.is_cancel_taken && broken.is_none();
-        if was_cancelled && !is_resumable {
-            active.notice(now, ENDED_AFTER_CANCEL.to_owned());
+        let is_cancelling =
+            active.control.as_ref().map(|control| control.what) == Some(ControlKind::Cancelling);
+        let was_cancelled = is_cancelling && active.recovery.is_cancel_taken;
+        if was_cancelled && !is_resumable && broken.is_none() {
+            let message = "the server ended the stream after the cancel".to_owned();
+            active.notice(now, message);
             return self.conclude(id, Status::Cancelled, None);
         }
         if let Some(detached) = active.detached.take() {
@@ -289,14 +289,6 @@ impl Link {
         );
         active.recovery.probe.stop_dropping();
         if is_resumed && !active.activity.has_news {
-            // Servers needn't respond to a call after its cancel. Two streams that end without news are not a pause.
-            if was_cancelled
-                && active.recovery.empty_resumes > 0
-                && !active.task.resumability.checkpoint
-            {
-                active.notice(now, ENDED_AFTER_CANCEL.to_owned());
-                return self.conclude(id, Status::Cancelled, None);
-            }
             if active.recovery.has_failed_probe() && is_whole {
                 return self.replay_gone(id);
             }

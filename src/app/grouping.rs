@@ -110,7 +110,7 @@ impl GroupTitle {
 /// How many of a group's listed tasks are in which state. They match the rows below the heading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// All of them.
+    /// All of them except those in `left`.
     pub count: usize,
     /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
     /// finished.

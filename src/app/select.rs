@@ -71,7 +71,6 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
     let mut counts = GroupCounts::default();
     for task_row in shown.filter(|task_row| title.has(task_row)) {
         let group = task_row.group();
-        counts.count += 1;
         if matches!(title, GroupTitle::Need(listed_group) if listed_group != group) {
             let [needs, running, done] = &mut counts.left;
             *match group {
@@ -81,6 +80,7 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
             } += 1;
             continue;
         }
+        counts.count += 1;
         counts.paused += usize::from(task_row.view.task.status == Status::Paused);
         counts.needs += usize::from(group == Group::NeedsYou);
         counts.new += usize::from(task_row.ended_unseen());

@@ -172,7 +172,7 @@ impl fmt::Display for LostReason {
             Self::CancelledByDisconnect { why } => {
                 return write!(
                     f,
-                    "the connection ended ({}), which cancels a call that is not a task in MCP 2026-07-28",
+                    "the connection was lost ({}); in MCP 2026-07-28, that cancels any call that isn't a task",
                     text::clean_line(why)
                 );
             }

@@ -250,7 +250,7 @@ impl Way {
         match (self, trouble) {
             (Self::ModernCall, _) => (
                 "lost",
-                "which cancels a call that is not a task in MCP 2026-07-28",
+                "in MCP 2026-07-28, that cancels any call that isn't a task",
             ),
             (Self::Stream | Self::Chosen, Trouble::Restart) => ("lost", "session"),
             _ => ("completed", ""),

@@ -152,7 +152,7 @@ fn many_clients_at_once_start_one_keeper() {
         .collect();
     kept.ok(&words);
     let log = kept.ok(&["keeper", "log"]).out;
-    assert_eq!(log.matches("this session has a driver").count(), 1, "{log}");
+    assert_eq!(log.matches("keeper started").count(), 1, "{log}");
     let all = kept.ok(&["ls", "--all", "--json"]).document();
     assert_eq!(all.as_array().unwrap().len(), 20);
 }

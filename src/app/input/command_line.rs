@@ -243,8 +243,8 @@ fn on_tasks(
         [] => state.list.cursor.iter().cloned().collect(),
         [all] if all == "--all" && word == "cancel" => state.totals.open.iter().cloned().collect(),
         names => {
-            let named = names.iter().map(|name| task_named(state, name));
-            named.collect::<Result<_, _>>()?
+            let found = names.iter().map(|name| task_named(state, name));
+            found.collect::<Result<_, _>>()?
         }
     };
     let first = tasks.first().ok_or(TypedLineError::NoTask)?;

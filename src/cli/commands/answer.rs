@@ -39,7 +39,7 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
     if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.url_preview()) {
         context.terminal.print(&link.full_url())?;
         for warning in &link.warnings {
-            context.terminal.warn(&warning);
+            context.terminal.warn(warning);
         }
         context
             .terminal

@@ -226,7 +226,7 @@ async fn drive(
     loop {
         match live.next(context).await? {
             LiveEvent::Session(SessionEvent::Driver(SessionDriver { is_us, pid, .. })) => {
-                tracing::info!(pid, is_us, "this session has a driver");
+                tracing::info!(pid, is_us, "keeper started");
                 if background {
                     let out = context.terminal.writer();
                     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());

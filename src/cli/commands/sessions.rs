@@ -76,7 +76,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             Err(error) => Some(error.clone()),
         };
         if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
-            context.terminal.warn(&trouble);
+            context.terminal.warn(trouble);
         }
         all.push(json!({
             "name": name,

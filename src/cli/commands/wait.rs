@@ -22,7 +22,7 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
         return Err(CliError::usage(format!(
-            "no task given; name tasks, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists tasks and ids",
+            "no task given; pass task ids, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists the ids",
             context.flags()
         )));
     }

@@ -100,7 +100,7 @@ impl Driver<'_> {
         if running != files.programs.len() || hook == Some(true) {
             return SAVES.into();
         }
-        tracing::info!("the keeper becomes another program");
+        tracing::info!("upgrading: replacing the keeper's program");
         trial.replace().into()
     }
 

@@ -27,7 +27,7 @@ pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now:
     let title = match (&form.origin, form.stage) {
         (Some(origin), _) => format!("Run {origin} again"),
         (None, Stage::Server) if state.servers.is_empty() => "Add a server".to_owned(),
-        (None, Stage::Server) => "New call: server".to_owned(),
+        (None, Stage::Server) => "Choose or add a server".to_owned(),
         (None, Stage::Tool) => "New call: tool".to_owned(),
         (None, Stage::Form) => "New call".to_owned(),
     };

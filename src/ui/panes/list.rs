@@ -148,21 +148,21 @@ fn heading<'t>(
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let need = |count| if count == 1 { "needs you" } else { "need you" };
     let [to_needs, to_running, to_done] = left;
-    let needs = if is_of_server { needs } else { to_needs };
+    let is_of_paused = *title == GroupTitle::Status("paused");
     let parts = [
-        (needs, need(needs)),
-        (paused, "paused"),
-        (to_running, "running"),
-        (to_done, "finished"),
-        (new, "new"),
+        (needs, "", need(needs), is_of_server),
+        (paused, "", "paused", !is_of_paused),
+        (new, "", "new", is_of_done || is_of_server),
+        // Not counted in the heading: they belong to other groups by now.
+        (to_needs, "+", need(to_needs), true),
+        (to_running, "+", "running", true),
+        (to_done, "+", "finished", true),
     ];
-    let parts = parts.into_iter().filter(|(count, word)| match *word {
-        "paused" => *count > 0 && *title != GroupTitle::Status("paused"),
-        "new" => *count > 0 && (is_of_done || is_of_server),
-        _ => *count > 0,
-    });
-    let parts: Vec<String> = parts
-        .map(|(count, word)| format!("{} {word}", text::grouped(count)))
+    let shown = parts
+        .into_iter()
+        .filter(|(count, .., is_shown)| *count > 0 && *is_shown);
+    let parts: Vec<String> = shown
+        .map(|(count, sign, word, _)| format!("{sign}{} {word}", text::grouped(count)))
         .collect();
     let mut heading = format!(" {name} {}", text::grouped(count));
     if !parts.is_empty() {

@@ -74,7 +74,7 @@ pub(in crate::cli) fn adopt_checkpoints(
     }
     if offers.is_empty() {
         let message = format!(
-            "nothing to import: {} lists no unfinished tasks of this client that are not in this session yet",
+            "nothing to import: {} lists no unfinished tasks of client {client_id}, or they are already in this session",
             text::clean_line(server.name.as_str())
         );
         context.terminal.info(&message);

@@ -54,7 +54,7 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
         if ids.is_empty() {
             let name = text::clean_line(name.as_str());
             let message = format!(
-                "nothing to import: {name} lists no tasks that are not in this session yet"
+                "nothing to import: {name} lists no tasks, or they are already in this session"
             );
             context.terminal.info(&message);
         }

@@ -1,6 +1,6 @@
 //! Applies an event to the state and returns the commands that follow from it.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{NoticeLevel, ServerView, SessionEvent, SessionRequest, Stamp, text};
 

@@ -416,8 +416,9 @@ impl Follower<'_, '_> {
                     && if_cut.outcome() == CutOutcome::Pauses
                 {
                     let flags = self.context.flags();
-                    self.context.terminal.warn(format!("{id} pauses until longhaul runs again: {}; continue it: longhaul attach {id}{flags}",
-                        if_cut.reason.message()
+                    let why = if_cut.reason.message();
+                    self.context.terminal.warn(format!(
+                        "{id} pauses until longhaul runs again: {why}; continue it: longhaul attach {id}{flags}"
                     ));
                 }
                 print_id(self.context, self.printer)?;
@@ -487,10 +488,10 @@ impl Follower<'_, '_> {
             && view.task.is_queued()
             && self.is_first(OneTimeNotice::Unreachable)
         {
-            self.context.terminal.warn(format!("could not reach {} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{}; \
-                 Ctrl-C leaves it queued",
-                view.task.server,
-                self.context.flags()
+            let (server, flags) = (&view.task.server, self.context.flags());
+            self.context.terminal.warn(format!(
+                "could not reach {server} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{flags}; \
+                 Ctrl-C leaves it queued"
             ));
         }
     }

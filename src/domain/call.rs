@@ -1,6 +1,6 @@
 //! A call to make, and the server to make it on.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! How often something that a person sees may be done: at once after a while without it, then at an even pace.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::Mono;
 

@@ -32,6 +32,8 @@ pub(super) struct PendingControl {
     pub(super) what: ControlKind,
     /// When the request counts as "the server did not respond".
     pub(super) until: Mono,
+    /// Whether the server took the request (2xx).
+    pub(super) is_taken: bool,
     /// Whether the request has been sent; the server's id of the work may have to be found first.
     pub(super) is_sent: bool,
     /// When a failed request is sent again.
@@ -359,7 +361,8 @@ impl ActiveTask {
         let Some(disconnection) = self.recovery.disconnection.take() else {
             return false;
         };
-        let lasted = disconnection.before + now.mono.since(disconnection.at);
+        let since = now.mono.since(disconnection.at);
+        let lasted = disconnection.before.saturating_add(since);
         let state = "live".to_owned();
         let why = if lasted < Duration::from_secs(60) {
             format!("back after {:.1} s", lasted.as_secs_f64())

@@ -71,8 +71,6 @@ pub(super) struct Disconnection {
 pub(super) struct Recovery {
     /// Failed requests for the stream.
     pub(super) tries: u32,
-    /// The server has accepted the cancel of the call.
-    pub(super) is_cancel_taken: bool,
     /// Resumes in a row that ended without anything new.
     pub(super) empty_resumes: u32,
     /// How often the stream was requested again because of its silence.
@@ -101,7 +99,6 @@ impl Recovery {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             tries: 0,
-            is_cancel_taken: false,
             empty_resumes: 0,
             silences: 0,
             probe: ReplayProbe::Off,
@@ -128,7 +125,6 @@ impl Recovery {
     pub(super) fn restart(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
         (self.disconnection, self.probe) = (None, ReplayProbe::Off);
-        self.is_cancel_taken = false;
     }
 
     pub(super) fn note_try(&mut self) {

@@ -317,9 +317,11 @@ fn report_used_key(
         context.terminal.info(&words);
         return Ok(());
     }
-    context.terminal.warn(format!("{id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
+    let arguments = text::clean_line(&before.arguments);
+    context.terminal.warn(format!(
+        "{id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
         text::clean_line(&before.tool),
-        text::truncate(&text::clean_line(&before.arguments), 200)
+        text::truncate(&arguments, 200)
     ));
     Ok(())
 }

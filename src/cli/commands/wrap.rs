@@ -214,8 +214,10 @@ fn wrap_file(
             }
             context.terminal.warn(&note);
         }
-        for note in report.notes.iter().filter(|_| report.is_imported()) {
-            context.terminal.warn(format!("{name}: {note}"));
+        if report.is_imported() {
+            for note in &report.notes {
+                context.terminal.warn(format!("{name}: {note}"));
+            }
         }
         needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {

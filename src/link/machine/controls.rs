@@ -51,6 +51,7 @@ impl Link {
                 Some(PendingControl {
                     what,
                     until,
+                    is_taken: false,
                     is_sent: false,
                     retry_at: None,
                 }),
@@ -341,8 +342,13 @@ impl Link {
 
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.recovery.is_cancel_taken = true;
+        if let Some(active) = self.tasks.get_mut(id)
+            && let Some(control) = active
+                .control
+                .as_mut()
+                .filter(|control| control.what == ControlKind::Cancelling)
+        {
+            control.is_taken = true;
         }
     }
 

@@ -259,10 +259,11 @@ impl Link {
         let is_resumable = active
             .attempt()
             .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let is_cancelling =
-            active.control.as_ref().map(|control| control.what) == Some(ControlKind::Cancelling);
-        let was_cancelled = is_cancelling && active.recovery.is_cancel_taken;
-        if was_cancelled && !is_resumable && broken.is_none() {
+        let was_cancelled = !is_resumable
+            && active.control.as_ref().is_some_and(|control| {
+                control.what == ControlKind::Cancelling && control.is_taken && broken.is_none()
+            });
+        if was_cancelled {
             let message = "the server ended the stream after the cancel".to_owned();
             active.notice(now, message);
             return self.conclude(id, Status::Cancelled, None);

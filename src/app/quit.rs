@@ -76,8 +76,7 @@ fn ask(state: &mut State, stops_keeper: bool, now: Stamp) {
 pub(super) fn cancel_all_and_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let open: Vec<TaskId> = state.totals.open.iter().cloned().collect();
     for id in open {
-        let cancel = SessionRequest::Cancel(id);
-        request(state, cancel, effects);
+        request(state, SessionRequest::Cancel(id), effects);
     }
     state.exit.when = ExitWhen::Cancelled(now.mono.after(CANCEL_ALL));
 }

@@ -125,13 +125,10 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
     match action {
         // A page opens above the dialog, which stays open.
         MenuAction::Close | MenuAction::Read { .. } => {}
-        MenuAction::Request(what) => {
-            request(state, what, effects);
-        }
+        MenuAction::Request(what) => request(state, what, effects),
         MenuAction::Cancel(tasks) => {
             for id in &tasks {
-                let cancel = SessionRequest::Cancel(id.clone());
-                request(state, cancel, effects);
+                request(state, SessionRequest::Cancel(id.clone()), effects);
             }
             report_requested(state, &tasks, "cancel");
         }

@@ -251,16 +251,12 @@ pub(in crate::app) fn find_from_here(state: &mut State) {
     if let Some(position) = next.or(positions.first()) {
         go_to(state, *position, &positions);
     } else {
-        let log = state
-            .list
-            .cursor
-            .as_ref()
-            .and_then(|id| state.detail.logs.get(id));
-        let is_cut = state.detail.tab == Tab::Log && log.is_some_and(|log| log.dropped > 0);
-        let more = if is_cut {
-            "; `longhaul logs` has the older lines too"
-        } else {
-            ""
+        let id = state.list.cursor.as_ref();
+        let more = match id.and_then(|id| state.detail.logs.get(id)) {
+            Some(log) if state.detail.tab == Tab::Log && log.dropped > 0 => {
+                "; `longhaul logs` has the older lines too"
+            }
+            _ => "",
         };
         state.reply(format!("no match for {query:?} here{more}"));
     }

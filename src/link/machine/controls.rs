@@ -342,12 +342,9 @@ impl Link {
 
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id)
-            && let Some(control) = active
-                .control
-                .as_mut()
-                .filter(|control| control.what == ControlKind::Cancelling)
-        {
+        let active = self.tasks.get_mut(id);
+        let control = active.and_then(|active| active.control.as_mut());
+        if let Some(control) = control.filter(|it| it.what == ControlKind::Cancelling) {
             control.is_taken = true;
         }
     }

@@ -248,7 +248,7 @@ fn cases(task: &Task) -> Vec<String> {
             ]
         }
         Some(Resumable::Checkpoint) => [
-            "longhaul resumes the stream, or else from the checkpoint",
+            "longhaul resumes the stream, or the checkpoint if it is gone",
             "the same, once a keeper runs again",
             "longhaul resumes from the checkpoint in a new session",
         ],
@@ -371,12 +371,12 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             "               that carried data",
         ],
         None if is_modern(task) => {
-            vec!["resumed by     - (in this revision, only possible for a task)"]
+            vec!["resumed by     nothing: in this revision, only tasks can be resumed"]
         }
         None if task.resumability.stream.is_none() => {
             vec!["resumed by     not known yet: no event received"]
         }
-        None => vec!["resumed by     - (not possible: the events have no ids)"],
+        None => vec!["resumed by     nothing: the events have no ids"],
     };
     if task.resumability.checkpoint && task.resumability.stream == Some(true) {
         lines.push("or             the stream, while the server keeps its events");

@@ -157,10 +157,12 @@ pub fn exit_note(state: &State) -> ExitNote {
         (_, None) => String::new(),
         (Some(_), Some(_)) if !stops_keeper => {
             let open = state.totals.open.len();
-            format!("{}; to watch: {command}", kept(open))
+            format!("{}; to watch them: {command}", kept(open))
         }
-        (Some(_), Some(outcomes)) => format!("keeper stopped: {outcomes}; to reconnect: {command}"),
-        (None, Some(outcomes)) => format!("quit: {outcomes}; to reconnect: {command}"),
+        (Some(_), Some(outcomes)) => {
+            format!("keeper stopped: {outcomes}; to open the list again: {command}")
+        }
+        (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: {command}"),
     };
     ExitNote { line, stops_keeper }
 }

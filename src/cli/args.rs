@@ -36,7 +36,7 @@ Examples:
 /// What the first column of `ls` shows beside the status.
 const LS_STATES: &str = "\
 States:
-  running?          may be out of date, because nothing is watching the task; attach, watch or wait updates it
+  running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, reconnecting
                     the connection is lost, and longhaul is getting it back
   ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
@@ -144,7 +144,7 @@ pub(super) enum CliCommand {
     /// Cancel a task.
     #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
     Cancel(TaskSelectionArgs),
-    /// Show a question from the server (exit code 6), or answer it.
+    /// Show a server's question, or answer it.
     ///
     /// With --no-keeper, if exiting would lose the call, the command keeps running until the call ends.
     #[command(after_help = help("  longhaul answer k3v\n  longhaul answer k3v --accept count=3 'tags:=[\"a\"]'\n  longhaul answer k3v --defaults\n  longhaul answer k3v --decline"))]

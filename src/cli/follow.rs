@@ -130,7 +130,9 @@ fn quit_message(context: &Context<'_>, id: &TaskId, if_cut: Option<&IfCut>) -> S
     };
     let why = if_cut.reason.message();
     if if_cut.is_lost() {
-        return format!("quitting ended {id}: {why}; run it again: longhaul again {id}{flags}");
+        return format!(
+            "{id} was lost on exit: {why}; to run it again: longhaul again {id}{flags}"
+        );
     }
     let now = context.clock.now().wall;
     let until = if_cut.until.map_or(String::new(), |until| {

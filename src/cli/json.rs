@@ -2,7 +2,7 @@
 
 use crate::domain::{
     Caller, Connectivity, GaveUpReason, HistoryEntry, HistoryEvent, IfCut, ProtocolVersion, Task,
-    TaskError, TaskView, Tool, Wall, text,
+    TaskError, TaskView, Tool, Wall, json_number, text,
 };
 use crate::engine::KeeperStatus;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -40,19 +40,6 @@ fn escape(json: &str) -> String {
     out
 }
 
-/// A number without a needless fraction: `15`, not `15.0`.
-fn number(value: f64) -> Value {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "checked to be whole and small"
-    )]
-    if value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0 {
-        json!(value as i64)
-    } else {
-        json!(value)
-    }
-}
-
 fn time(at: Wall) -> Value {
     Value::String(at.rfc3339())
 }
@@ -87,7 +74,7 @@ pub(in crate::cli) struct TaskExtras<'s> {
 /// A task object.
 pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
     let progress = task.progress.as_ref().map(|progress| {
-        json!({"value": number(progress.value), "total": progress.total.map(number), "message": progress.message})
+        json!({"value": json_number(progress.value), "total": progress.total.map(json_number), "message": progress.message})
     });
     let as_of = match extras.contact {
         Connectivity::Unwatched { as_of } => Some(*as_of),
@@ -123,8 +110,8 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "attempts": task.attempts_made(),
         "progress": progress,
         "client_id": task.client_id,
-        "idle_timeout_s": task.options.limits.idle.map(|limit| limit.as_secs_f64()).map(number),
-        "max_time_s": task.options.limits.hard.map(|limit| limit.as_secs_f64()).map(number),
+        "idle_timeout_s": task.options.limits.idle.map(|limit| limit.as_secs_f64()).map(json_number),
+        "max_time_s": task.options.limits.hard.map(|limit| limit.as_secs_f64()).map(json_number),
         "created_at": time(task.created_at),
         "updated_at": time(task.updated_at),
         "settled_at": task.end.settled_at.map(time),
@@ -199,8 +186,8 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
             total,
             message,
         } => {
-            put("value", number(*value));
-            put("total", total.map_or(Value::Null, number));
+            put("value", json_number(*value));
+            put("total", total.map_or(Value::Null, json_number));
             put("message", json!(message));
         }
         HistoryEvent::Log {
@@ -302,8 +289,8 @@ mod tests {
 
     #[test]
     fn whole_numbers_stay_whole() {
-        assert_eq!(number(15.0).to_string(), "15");
-        assert_eq!(number(0.5).to_string(), "0.5");
-        assert_eq!(number(9e15 * 10.0).to_string(), "9e+16");
+        assert_eq!(json_number(15.0).to_string(), "15");
+        assert_eq!(json_number(0.5).to_string(), "0.5");
+        assert_eq!(json_number(9e15 * 10.0).to_string(), "9e+16");
     }
 }

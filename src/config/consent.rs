@@ -231,7 +231,7 @@ pub(crate) fn consent_on_screen(
 pub(crate) fn consent_given(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
-    format!("allowed for {name} until any of this changes{missing}")
+    format!("allowed for {name}; longhaul asks again if anything changes{missing}")
 }
 
 /// The message about variables that are not set, if any.

@@ -1,5 +1,7 @@
 //! Detects secrets written as plain text where only the name of a variable belongs.
 
+use url::Url;
+
 /// Parts of the names of headers, variables and parameters that hold secrets.
 const SECRET_NAME_PARTS: [&str; 9] = [
     "auth",
@@ -76,7 +78,10 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
         .iter()
         .flat_map(|text| text.split_whitespace())
         .any(|word| !is_scheme(word));
-    has_more && is_secret_name(name) || literal.iter().any(|text| looks_like_token(text))
+    let has_password = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
+    has_more && is_secret_name(name)
+        || literal.iter().any(|text| looks_like_token(text))
+        || Url::parse(value).is_ok_and(has_password)
 }
 
 fn without_variables(value: &str) -> Vec<&str> {
@@ -122,6 +127,7 @@ mod tests {
             ("X-Region", "ghp_0123456789"),
             ("X-Region", "786512e2-9e0d-4c61-a1b2-5f0e12345678"),
             ("DATABASE_URL", "postgres://u:abcdefgh1jklmn0pqrs9@h/"),
+            ("DATABASE_URL", "postgres://u:hunter2@h/"),
         ] {
             assert!(is_secret(name, value), "{name}: {value}");
         }
@@ -130,6 +136,7 @@ mod tests {
             ("X-Api-Key", "${A}${B}"),
             ("X-Region", "eu-west-1"),
             ("DEBUG", "mcp:*"),
+            ("DATABASE_URL", "postgres://u:${PASSWORD}@h/"),
             ("PATH", "/usr/local/bin"),
             ("X-Tenant", ""),
         ] {

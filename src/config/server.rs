@@ -162,7 +162,7 @@ impl Parser<'_> {
                 let agreed = digest::digest(url, &server.headers);
                 if extra.consent.as_deref() != Some(agreed.as_str()) {
                     server.withheld = Some(format!(
-                        "{0} was imported; allow it to receive {1} with `longhaul servers consent {2}`",
+                        "{0} needs your consent to receive {1}: `longhaul servers consent {2}`",
                         server.name,
                         server.variables().join(", "),
                         crate::domain::text::shell_word(server.name.as_str())

@@ -131,6 +131,7 @@ impl Caller {
     pub fn note(&mut self, how: &Collected, now: Wall) {
         match how {
             Collected::Delivered => self.delivered_at = Some(now),
+            Collected::PartlyRead => {}
             Collected::TimedOut { after_ms } => {
                 let earliest = self.timeout_ms.unwrap_or(u64::MAX);
                 self.timeout_ms = Some(earliest.min(*after_ms));
@@ -246,6 +247,8 @@ impl Caller {
 pub enum Collected {
     /// It has the result.
     Delivered,
+    /// It has read a part of the result, but not the end.
+    PartlyRead,
     /// It gave up because of its own limit.
     TimedOut {
         /// After how many milliseconds of waiting.
@@ -298,11 +301,24 @@ pub fn canonical_arguments(arguments: &str) -> Option<String> {
                 Value::Object(members.collect::<Map<_, _>>())
             }
             Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+            Value::Number(number) if number.is_f64() => {
+                number.as_f64().map_or(Value::Null, json_number)
+            }
             other => other,
         }
     }
     let value = serde_json::from_str(arguments).ok()?;
     Some(sorted(value).to_string())
+}
+
+/// A number as most programs write it: a whole one without a fraction.
+pub fn json_number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
+        return Value::from(value as i64);
+    }
+    Value::from(value)
 }
 
 #[cfg(test)]

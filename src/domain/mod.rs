@@ -47,7 +47,7 @@ mod view;
 pub use self::call::{Checkpoint, Limits, NewCall, ServerRef};
 pub use self::caller::{
     Caller, Collected, Forwarded, GaveUp, GaveUpReason, HostCapabilities, HostProfile,
-    Introduction, canonical_arguments,
+    Introduction, canonical_arguments, json_number,
 };
 pub use self::config::{
     DefaultLimits, MissingVariable, Program, ServerConfig, ServerConfigs, ServerObstacle, Template,

@@ -38,6 +38,14 @@ impl Clock {
         }
     }
 
+    /// Waits until a time, or for ever.
+    pub async fn sleep_until(&self, at: Option<Mono>) {
+        match at {
+            Some(at) => tokio::time::sleep_until(self.instant(at)).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The moment of a timer, for the runtime.
     pub fn instant(&self, at: Mono) -> tokio::time::Instant {
         tokio::time::Instant::from_std(self.begin + std::time::Duration::from_millis(at.0))

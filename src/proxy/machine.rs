@@ -208,6 +208,16 @@ struct Call {
     is_reading: bool,
 }
 
+/// A result that was written to the host.
+#[derive(Debug)]
+struct Written {
+    /// The host's request, as the JSON text of its id.
+    request: String,
+    task: TaskId,
+    /// When the host began to wait.
+    began: Mono,
+}
+
 /// The proxy of one host. Feed it with [`Proxy::handle`], carry out what it returns.
 #[derive(Debug)]
 pub struct Proxy {
@@ -233,7 +243,7 @@ pub struct Proxy {
     /// Whether the driver is gone, so that the next one knows nothing of this host.
     is_undriven: bool,
     /// The results that were written; the host's next message proves that it has read them.
-    written: Vec<TaskId>,
+    written: Vec<Written>,
     schemas: OutputSchemas,
     cancels: PendingCancels,
     questions: RelayedQuestions,
@@ -288,10 +298,14 @@ impl Proxy {
         self.now = now;
         match input {
             ProxyInput::FromHost(line) => {
+                let messages = message::parse(line);
                 // The host has sent something after these results, so it has read them.
-                let read = std::mem::take(&mut self.written);
-                self.delivered.extend(read.iter().cloned());
-                for message in message::parse(line) {
+                let mut read = std::mem::take(&mut self.written);
+                for message in messages.iter().flatten() {
+                    self.result_cancelled(message, &mut read);
+                }
+                self.delivered.extend(read.iter().map(|it| it.task.clone()));
+                for message in messages {
                     match message {
                         Ok(message) => self.host_said(message),
                         Err(malformed) => {
@@ -301,8 +315,8 @@ impl Proxy {
                     }
                 }
                 // After what the host waits for now.
-                for task in read {
-                    self.note(task, Collected::Delivered);
+                for result in read {
+                    self.note(result.task, Collected::Delivered);
                 }
             }
             ProxyInput::TooLong => {
@@ -323,6 +337,12 @@ impl Proxy {
     pub fn next_wake(&self) -> Option<Mono> {
         let calls = self.calls.values().filter_map(Call::due);
         calls.chain(self.cancels.next()).min()
+    }
+
+    /// Whether requests of the host have yet to be answered or, if they are calls, saved.
+    pub fn has_open_requests(&self) -> bool {
+        let is_open = |asked: &Asked| !matches!(asked, Asked::Collect { .. } | Asked::Note);
+        self.asked.values().any(is_open)
     }
 
     fn host_said(&mut self, message: HostMessage) {
@@ -453,19 +473,19 @@ impl Proxy {
 
     fn host_closed(&mut self) {
         for (_, call) in std::mem::take(&mut self.calls) {
-            self.gave_up(&call, GaveUpReason::Ended);
+            self.call_gave_up(&call, GaveUpReason::Ended);
         }
     }
 
-    fn gave_up(&mut self, call: &Call, why: GaveUpReason) {
+    fn call_gave_up(&mut self, call: &Call, why: GaveUpReason) {
         if let Some(task) = &call.task {
-            let waited = self.now.mono.since(call.began);
-            let how = Collected::GaveUp {
-                after_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
-                why,
-            };
-            self.note(task.clone(), how);
+            self.gave_up(task, self.now.mono.since(call.began), why);
         }
+    }
+
+    fn gave_up(&mut self, task: &TaskId, waited: Duration, why: GaveUpReason) {
+        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.note(task.clone(), Collected::GaveUp { after_ms, why });
     }
 
     fn session_reported(&mut self, event: SessionEvent) {
@@ -543,7 +563,7 @@ impl Proxy {
             self.ask(Asked::Introduce(None), self.introduce());
         }
         let calls = self.calls.values();
-        let answered = self.written.iter().cloned();
+        let answered = self.written.iter().map(|it| it.task.clone());
         let tasks: BTreeSet<TaskId> = calls
             .filter_map(|call| call.task.clone())
             .chain(answered)

@@ -1564,7 +1564,7 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("quitting ended") && !ran.err.contains("detached;"),
+        ran.err.contains("was lost on exit") && !ran.err.contains("detached;"),
         "{ran:#?}"
     );
 }

@@ -339,7 +339,7 @@ fn the_empty_screen_previews_an_import() {
     screen.press("i");
     screen.wait_for("import 1 server");
     screen.press("t");
-    screen.wait_for("Send this to ours?");
+    screen.wait_for("Send these values to ours?");
     screen.wait_for(&format!("X would go to http://{addr} in the X-Key header"));
     screen.press("\x1b");
     screen.wait_for("ours needs consent");

@@ -106,6 +106,49 @@ fn a_call_that_takes_longer_than_the_host_waits_gets_a_ticket() {
 }
 
 #[test]
+fn a_result_is_delivered_once_its_end_was_read() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server, "--patience", "200ms"], &json!({}));
+    let id = ticket(&host.call("work", &json!({"number": 3})));
+    finish_steps(&kept);
+    kept.ok(&["wait", &id]);
+    let part = host.call(
+        "longhaul_collect",
+        &json!({"id": id, "from": 0, "length": 1}),
+    );
+    assert!(part.to_string().contains("characters 0 to 1 of"), "{part}");
+    assert!(text(&host.call("longhaul_tasks", &json!({}))).contains(&id));
+    let call = host.start_call("work", &json!({"number": 3.0}));
+    let result = host.response(call)["result"].clone();
+    assert!(text(&result).ends_with(" steps"), "{result}");
+    // The host gave up before it read this.
+    let params = json!({"requestId": call, "reason": "Request timed out"});
+    host.notify("notifications/cancelled", &params);
+    let result = host.call("work", &json!({"number": 3}));
+    assert!(text(&result).ends_with(" steps"), "{result}");
+    assert_eq!(runs(&kept), 1);
+    host.close();
+}
+
+#[test]
+fn a_call_made_just_before_the_host_closes_is_run() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    for number in 1..=5 {
+        let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+        host.start_call("work", &json!({"number": number}));
+        host.close();
+        assert_eq!(tasks(&kept).len(), number);
+    }
+    finish_steps(&kept);
+    for task in tasks(&kept) {
+        kept.ok(&["wait", task["id"].as_str().unwrap()]);
+    }
+    assert_eq!(runs(&kept), 5);
+}
+
+#[test]
 fn a_host_that_is_killed_finds_its_call_again() {
     let kept = Kept::new();
     let server = steps(&kept);

@@ -359,7 +359,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.press("\x1b");
     screen.wait_for("! needs you");
     screen.press("L");
-    screen.wait_for("Send this to lab?");
+    screen.wait_for("Send these values to lab?");
     screen.wait_for(&format!(
         "LAB_TOKEN would go to http://{addr} in the X-Key header"
     ));
@@ -370,7 +370,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     assert!(is_silent());
     // What was shown is agreed to, and nothing else.
     screen.press("L");
-    screen.wait_for("Send this to lab?");
+    screen.wait_for("Send these values to lab?");
     let other = text.replace("X-Key", "X-Other");
     write_atomically(&config, other.as_bytes()).unwrap();
     // Keys typed right after a dialog opens are ignored.
@@ -384,7 +384,10 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     };
     agree("in the X-Key header", "in the X-Other header");
     assert!(is_silent());
-    agree("in the X-Other header", "allowed for lab until");
+    agree(
+        "in the X-Other header",
+        "allowed for lab; longhaul asks again",
+    );
     screen.press("n");
     screen.wait_for("quick");
     let heads = std::mem::take(&mut *plain.shared.heads.lock().unwrap());

@@ -34,14 +34,14 @@ pub(super) fn dialog(state: &State, approval: &Approval<'_>) -> Dialog {
         )
     } else {
         (
-            format!("Send this to {name}?"),
-            "It was imported, so nothing has been sent yet.",
+            format!("Send these values to {name}?"),
+            "The server was imported. Nothing has been sent to it yet.",
         )
     };
     let shown = lines
         .iter()
         .map(|line| BodyLine::plain(text::clean_line(line)));
-    let last = BodyLine::plain("Your approval holds until any of this changes.");
+    let last = BodyLine::plain("You will be asked again if anything above changes.");
     let body = std::iter::once(BodyLine::plain(first))
         .chain(shown)
         .chain([last])

@@ -153,7 +153,7 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
             state.dialogs.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
             state.reply(format!(
-                "postponed; press {key} on a server in {servers} to decide"
+                "nothing sent; to decide later, open the servers ({servers}) and press {key}"
             ));
         }
         MenuAction::OpenPage { url, reply } => {

@@ -120,7 +120,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
     bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),
     bind(Action::StopKeeper, &["Q"], PANES, "stop", "stop the keeper", "stop the keeper and quit; first shows what happens to each call"),
-    bind(Action::Interrupt, &["ctrl-c"], &Scope::ALL, "", "quit", "quit from anywhere; twice to quit now"),
+    bind(Action::Interrupt, &["ctrl-c"], &Scope::ALL, "", "quit", "quit; if this asks first, press again to quit anyway"),
     bind(Action::Suspend, &["ctrl-z"], &Scope::ALL, "suspend", "suspend", "suspend"),
     bind(Action::Redraw, &["ctrl-l"], &Scope::ALL, "redraw", "redraw", "redraw the screen"),
     bind(Action::Accept, &["enter"], &[Menu, Form, Page, Text], "", "choose", "confirm; in a form, go to the next field"),

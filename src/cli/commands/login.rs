@@ -152,7 +152,7 @@ fn open_browser(
     let opened =
         browser.map(|browser| browser.open(&begun.page, args.client_secret_env.as_deref()));
     let message = match &opened {
-        Some(Ok(())) => "opened in your browser; if it does not appear, open it yourself:".to_owned(),
+        Some(Ok(())) => "opened the sign-in page in your browser; if it doesn't appear, open this URL:".to_owned(),
         Some(Err(error)) => {
             format!("could not start a browser ({error}); open this page yourself:")
         }

@@ -27,7 +27,7 @@ const LINE_BYTES: usize = 32 << 20;
 /// Lines from the host that wait to be handled.
 const LINES_WAITING: usize = 64;
 
-/// How long the last notes may take after the host has gone.
+/// How long after the host has closed its end its last requests may take, and then the last notes.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// `proxy SERVER`.
@@ -132,20 +132,24 @@ async fn serve(
     lines: &mut mpsc::Receiver<ProxyInput>,
     reader: &mut Reader,
 ) -> Result<u8, CliError> {
+    // Set once the host has closed its end: what it asked before that still counts.
+    let mut ends_at = None;
     loop {
+        if ends_at.is_some() && !proxy.has_open_requests() {
+            return Ok(code::OK);
+        }
         let clock = context.clock;
-        let wake = proxy.next_wake();
-        let timer = async {
-            match wake {
-                Some(at) => tokio::time::sleep_until(clock.instant(at)).await,
-                None => std::future::pending().await,
-            }
-        };
+        let timer = clock.sleep_until(proxy.next_wake());
+        let end = clock.sleep_until(ends_at);
         let input = tokio::select! {
-            from_host = lines.recv() => match from_host {
-                Some(input) => input,
-                None => return Ok(code::OK),
-            },
+            from_host = lines.recv(), if ends_at.is_none() => {
+                let Some(input) = from_host else {
+                    ends_at = Some(clock.now().mono.after(ENDS_WITHIN));
+                    continue;
+                };
+                input
+            }
+            () = end => return Ok(code::OK),
             event = live.next(context) => match event? {
                 LiveEvent::Session(event) => ProxyInput::Session(event),
                 LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(code::OK),

@@ -49,7 +49,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         "SIZE",
         "TASKS",
         "UNFINISHED",
-        "DRIVER",
+        "RUN BY",
         "LAST USED",
     ];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
@@ -165,7 +165,7 @@ enum DeleteError {
     Unreadable(StoreError),
     /// `flags` select the session in the hint.
     #[error(
-        "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (nothing is sent)",
+        "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
         count(*.tasks, "unfinished task")
     )]
     Unsettled { tasks: usize, flags: String },

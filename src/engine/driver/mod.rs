@@ -275,7 +275,7 @@ impl Driver<'_> {
                 self.snapshots.publish(SessionEvent::Undriven);
                 return Ok(());
             }
-            let timer = sleep_until(self.next_wake().map(|at| self.clock.instant(at)));
+            let timer = self.clock.sleep_until(self.next_wake());
             let now;
             tokio::select! {
                 () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
@@ -541,14 +541,6 @@ impl Driver<'_> {
 
     pub(super) fn notice(&self, level: NoticeLevel, text: String, now: Stamp) {
         self.snapshots.notice(now.wall, level, text);
-    }
-}
-
-/// Waits until a time, or for ever.
-async fn sleep_until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

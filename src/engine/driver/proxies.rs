@@ -76,7 +76,7 @@ impl Proxies {
                 self.collectors.remove(id);
                 self.undelivered.remove(id);
             }
-            Collected::GaveUp { .. } => {
+            Collected::GaveUp { .. } | Collected::PartlyRead => {
                 self.collectors.remove(id);
             }
             Collected::TimedOut { .. } | Collected::Repeated { .. } => {}

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, CallList, CallRole, Proxy, SavedResult};
+use super::{Asked, CallList, CallRole, Proxy, SavedResult, Written};
 use crate::{
     domain::{
-        Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskView,
-        text,
+        Collected, Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId,
+        TaskView, text,
     },
     proxy::{host_task, message, ticket::failure},
 };
@@ -117,11 +117,18 @@ impl Proxy {
                     let (part, is_last) = part.cut(task, result);
                     self.respond(&id, &part);
                     is_answered = is_last;
+                    if !is_last {
+                        self.note(task.clone(), Collected::PartlyRead);
+                    }
                 }
                 _ => self.respond_with(&id, call.role, &view, result),
             }
             if is_answered && !matches!(result, SavedResult::Unreadable(_)) {
-                self.written.push(task.clone());
+                self.written.push(Written {
+                    request: id,
+                    task: task.clone(),
+                    began: call.began,
+                });
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Proxy};
 use crate::{
     domain::{
         Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
-        Wall, canonical_arguments, text,
+        Wall, canonical_arguments, json_number, text,
     },
     proxy::{
         era::REQUEST_STATE,
@@ -288,8 +288,8 @@ impl Proxy {
         let meta = (call.role == CallRole::Task).then(|| host_task::related(&view.task.id));
         let members = [
             ("progressToken", Some(token.clone())),
-            ("progress", Some(number(value))),
-            ("total", total.map(number)),
+            ("progress", Some(json_number(value))),
+            ("total", total.map(json_number)),
             ("message", message.map(Value::from)),
             ("_meta", meta),
         ];
@@ -352,7 +352,7 @@ impl Proxy {
             members.insert("isError".to_owned(), true.into());
         }
         self.respond(id, &ticket);
-        self.gave_up(&call, GaveUpReason::Ticket);
+        self.call_gave_up(&call, GaveUpReason::Ticket);
     }
 
     /// Progress must rise, so a heartbeat adds a little to the last value.
@@ -416,14 +416,4 @@ fn is_uncollected(view: &TaskView, now: Wall) -> bool {
     let is_open =
         |caller: &Caller| caller.delivered_at.is_none() && !caller.is_expired(settled_at, now);
     caller.is_some_and(|caller| is_open(caller)) && view.task.status != Status::Cancelled
-}
-
-/// A number as servers write it: whole ones without a fraction.
-fn number(value: f64) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        #[expect(clippy::cast_possible_truncation, reason = "whole, and within 2^53")]
-        return Value::from(value as i64);
-    }
-    Value::from(value)
 }

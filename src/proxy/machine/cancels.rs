@@ -4,10 +4,13 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Asked, Call, CallRole, Proxy};
+use super::{Asked, Call, CallRole, Proxy, Written};
 use crate::{
     domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
-    proxy::cancel::{DueCancel, Meaning, meaning},
+    proxy::{
+        cancel::{DueCancel, Meaning, meaning},
+        message::HostMessage,
+    },
 };
 
 /// How long a call continues after a cancel that may mean a timeout. A host that gave up for that asks again.
@@ -21,8 +24,7 @@ impl Proxy {
         let Some(id) = params.get("requestId").map(Value::to_string) else {
             return;
         };
-        let reason = params.get("reason").and_then(Value::as_str);
-        let reason = text::bounded(reason.unwrap_or_default().into(), REASON_BYTES).into_owned();
+        let reason = cancel_reason(params);
         // Cancelling `tasks/result` only ends the wait.
         let is_call = |call: &Call| call.role == CallRole::Call || call.role == CallRole::WantsTask;
         let call = self.calls.remove(&id).filter(is_call);
@@ -40,14 +42,34 @@ impl Proxy {
         };
         match call.task.clone() {
             Some(task) => {
-                self.gave_up(&call, GaveUpReason::Cancelled(reason.clone()));
                 let waited = self.now.mono.since(call.began);
+                self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
                 self.call_cancelled(task, &reason, waited);
             }
             None => {
                 self.cancels.early.insert(id, reason);
             }
         }
+    }
+
+    /// A cancel of a request whose result was just written: the host gave up before it had read the result.
+    pub(super) fn result_cancelled(&mut self, message: &HostMessage, written: &mut Vec<Written>) {
+        let HostMessage::Notification { method, params } = message else {
+            return;
+        };
+        let id = params.get("requestId").map(Value::to_string);
+        let is_it = |result: &Written| id.as_ref() == Some(&result.request);
+        let position = written.iter().position(is_it);
+        let Some(position) = position.filter(|_| method == "notifications/cancelled") else {
+            return;
+        };
+        let Written { task, began, .. } = written.remove(position);
+        let reason = cancel_reason(params);
+        let waited = self.now.mono.since(began);
+        if meaning(&reason, self.host.cancels) == Meaning::Timeout {
+            self.timed_out(task.clone(), waited);
+        }
+        self.gave_up(&task, waited, GaveUpReason::Cancelled(reason));
     }
 
     /// The task of a call that was cancelled before it was saved.
@@ -117,4 +139,10 @@ impl Proxy {
             self.ask(Asked::Note, SessionRequest::Cancel(task));
         }
     }
+}
+
+/// The reason of `notifications/cancelled`, bounded; empty if there is none.
+fn cancel_reason(params: &Map<String, Value>) -> String {
+    let reason = params.get("reason").and_then(Value::as_str);
+    text::bounded(reason.unwrap_or_default().into(), REASON_BYTES).into_owned()
 }

@@ -179,7 +179,7 @@ impl Proxy {
         for (id, _) in waiting.filter(|(_, role)| *role == CallRole::Call) {
             self.respond(&id, &result);
             if let Some(call) = self.calls.remove(&id) {
-                self.gave_up(&call, GaveUpReason::Ticket);
+                self.call_gave_up(&call, GaveUpReason::Ticket);
             }
         }
     }

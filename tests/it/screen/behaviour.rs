@@ -126,7 +126,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = ExitNote {
-        line: "quit: 1 continues; to reconnect: longhaul".to_owned(),
+        line: "quit: 1 continues; to open the list again: longhaul".to_owned(),
         stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
@@ -1790,7 +1790,7 @@ fn the_action_menu_disables_impossible_items_with_a_reason() {
     assert!(
         screen
             .draw()
-            .contains("look for it on the server (it has no event id and no checkpoint")
+            .contains("look for it on the server (not possible: the call has no event id")
     );
     screen.todo.clear();
     screen.keys("l");

@@ -230,7 +230,7 @@ fn asks_for_consent_one_server_at_a_time_after_an_import() {
     screen.event(taken(&["lab", "ci", "files"], lines));
     assert_eq!(reads(&screen), ["lab"]);
     screen.event(asks_for("lab"));
-    assert!(screen.draw().contains("Send this to lab?"));
+    assert!(screen.draw().contains("Send these values to lab?"));
     // A yes is written down before the next one is read: each reads the whole configuration.
     screen.wait(500).keys("y");
     assert_eq!(reads(&screen), ["lab"]);
@@ -255,7 +255,7 @@ fn asks_for_consent_one_server_at_a_time_after_an_import() {
     assert!(
         screen
             .draw()
-            .contains("postponed; press L on a server in 3")
+            .contains("nothing sent; to decide later, open the servers (3)")
     );
     let asked =
         |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));

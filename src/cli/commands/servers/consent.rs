@@ -49,7 +49,7 @@ pub(in crate::cli) fn approve(
     edit.save()?;
     notify_drivers(context);
     let message = format!(
-        "approved until any of this changes; test it with `longhaul servers test {}`",
+        "approved; longhaul asks again if anything changes; test it with `longhaul servers test {}`",
         crate::domain::text::shell_word(&args.name)
     );
     context.finish(&json!({"server": args.name, "is_approved": true}), &message)

@@ -22,6 +22,16 @@ pub(super) struct DueCancel {
     pub(super) waited: Duration,
 }
 
+/// A result that was written to the host.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// The host's request, as the JSON text of its id.
+    pub(super) request: String,
+    pub(super) task: TaskId,
+    /// When the host began to wait.
+    pub(super) began: Mono,
+}
+
 impl PendingCancels {
     pub(super) fn next(&self) -> Option<Mono> {
         self.due.values().map(|cancel| cancel.at).min()

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    cancel::PendingCancels,
+    cancel::{PendingCancels, Written},
     era,
     hosts::{self, Cancels, Limit},
     message::{self, HostMessage},
@@ -206,16 +206,6 @@ struct Call {
     sent_status: Option<&'static str>,
     /// Whether its result is being read.
     is_reading: bool,
-}
-
-/// A result that was written to the host.
-#[derive(Debug)]
-struct Written {
-    /// The host's request, as the JSON text of its id.
-    request: String,
-    task: TaskId,
-    /// When the host began to wait.
-    began: Mono,
 }
 
 /// The proxy of one host. Feed it with [`Proxy::handle`], carry out what it returns.
@@ -475,17 +465,6 @@ impl Proxy {
         for (_, call) in std::mem::take(&mut self.calls) {
             self.call_gave_up(&call, GaveUpReason::Ended);
         }
-    }
-
-    fn call_gave_up(&mut self, call: &Call, why: GaveUpReason) {
-        if let Some(task) = &call.task {
-            self.gave_up(task, self.now.mono.since(call.began), why);
-        }
-    }
-
-    fn gave_up(&mut self, task: &TaskId, waited: Duration, why: GaveUpReason) {
-        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-        self.note(task.clone(), Collected::GaveUp { after_ms, why });
     }
 
     fn session_reported(&mut self, event: SessionEvent) {

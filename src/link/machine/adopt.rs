@@ -253,7 +253,11 @@ impl Link {
     /// Creates a task for a server task.
     pub(super) fn take_in(&mut self, shape: TaskObject, kind: TaskKind) -> TaskId {
         let (now, version) = (self.now, self.version_of_tasks(kind));
-        let id = TaskId::from_bits(self.rng.u64(..));
+        let mut id = TaskId::from_bits(self.rng.u64(..));
+        // Among 10,000 tasks, two would have the same id in one of twenty imports.
+        while self.tasks.contains_key(&id) {
+            id = TaskId::from_bits(self.rng.u64(..));
+        }
         let call = NewCall::new(
             id.clone(),
             self.record.name.clone(),

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, CallList, CallRole, Proxy, SavedResult, Written};
+use super::{Asked, CallList, CallRole, Proxy, SavedResult};
 use crate::{
     domain::{
         Collected, Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId,
         TaskView, text,
     },
-    proxy::{host_task, message, ticket::failure},
+    proxy::{cancel::Written, host_task, message, ticket::failure},
 };
 
 impl Proxy {

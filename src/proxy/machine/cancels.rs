@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Asked, Call, CallRole, Proxy, Written};
+use super::{Asked, Call, CallRole, Proxy};
 use crate::{
     domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
     proxy::{
-        cancel::{DueCancel, Meaning, meaning},
+        cancel::{DueCancel, Meaning, Written, meaning},
         message::HostMessage,
     },
 };
@@ -27,8 +27,7 @@ impl Proxy {
         let reason = cancel_reason(params);
         // Cancelling `tasks/result` only ends the wait.
         let is_call = |call: &Call| call.role == CallRole::Call || call.role == CallRole::WantsTask;
-        let call = self.calls.remove(&id).filter(is_call);
-        let Some(call) = call else {
+        let Some(call) = self.calls.remove(&id).filter(is_call) else {
             self.subscriptions.remove(&id);
             self.cancel_rounds(&id);
             let is_it = |asked: &Asked| match asked {
@@ -58,8 +57,7 @@ impl Proxy {
             return;
         };
         let id = params.get("requestId").map(Value::to_string);
-        let is_it = |result: &Written| id.as_ref() == Some(&result.request);
-        let position = written.iter().position(is_it);
+        let position = (written.iter()).position(|it| id.as_ref() == Some(&it.request));
         let Some(position) = position.filter(|_| method == "notifications/cancelled") else {
             return;
         };
@@ -70,6 +68,17 @@ impl Proxy {
             self.timed_out(task.clone(), waited);
         }
         self.gave_up(&task, waited, GaveUpReason::Cancelled(reason));
+    }
+
+    pub(super) fn call_gave_up(&mut self, call: &Call, why: GaveUpReason) {
+        if let Some(task) = &call.task {
+            self.gave_up(task, self.now.mono.since(call.began), why);
+        }
+    }
+
+    pub(super) fn gave_up(&mut self, task: &TaskId, waited: Duration, why: GaveUpReason) {
+        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.note(task.clone(), Collected::GaveUp { after_ms, why });
     }
 
     /// The task of a call that was cancelled before it was saved.
@@ -85,8 +94,7 @@ impl Proxy {
             self.timed_out(task.clone(), waited);
         }
         // Another call of the host may wait for the same task.
-        let mut calls = self.calls.values();
-        if calls.any(|call| call.task.as_ref() == Some(&task)) {
+        if (self.calls.values()).any(|call| call.task.as_ref() == Some(&task)) {
             return;
         }
         match (self.options.settings.on_cancel.unwrap_or_default(), meaning) {

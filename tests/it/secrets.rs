@@ -355,7 +355,9 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     let mut screen = env.open_with(&variables, pty::program(), &[], (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("press L to fix this");
+    // The sentence wraps after its first word.
+    screen.wait_for("`longhaul servers consent lab`. In");
+    screen.wait_for("the list, press L to fix this");
     screen.press("\x1b");
     screen.wait_for("! needs you");
     screen.press("L");
@@ -403,7 +405,9 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
     screen.wait_for("lab needs consent");
     screen.press("n");
-    screen.wait_for("press L to fix this");
+    // The sentence wraps after its first word.
+    screen.wait_for("`longhaul servers consent lab`. In");
+    screen.wait_for("the list, press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(
         env.path(),

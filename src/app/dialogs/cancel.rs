@@ -45,7 +45,7 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
         rows.all(|task_row| holds(&task_row.view.task))
     };
     let effect = if all(|task| task.status == Status::Paused) {
-        "The call is paused. Its checkpoint stays on the server."
+        "Already paused. The checkpoint stays on the server."
     } else if all(Task::is_queued) {
         "The call has not been sent."
     } else if all(|task| task.resumability.checkpoint) {

@@ -61,8 +61,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
         let is_lost = !task.resumability.checkpoint && !has_cursor;
         let look = MenuAction::Request(SessionRequest::Resume(id.clone()));
-        let why_not =
-            is_lost.then(|| "not possible: the call has no event id and no checkpoint".to_owned());
+        let why_not = is_lost.then(|| "the call has no event id or checkpoint".to_owned());
         items.push(item('l', "look for it on the server", look).unless(why_not));
     }
     items.push(item(

@@ -1790,7 +1790,7 @@ fn the_action_menu_disables_impossible_items_with_a_reason() {
     assert!(
         screen
             .draw()
-            .contains("look for it on the server (not possible: the call has no event id")
+            .contains("look for it on the server (the call has no event id or checkpoint)")
     );
     screen.todo.clear();
     screen.keys("l");

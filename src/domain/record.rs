@@ -224,6 +224,12 @@ impl Task {
         of_step.or_else(|| self.server_task.as_ref()?.message.as_deref())
     }
 
+    /// Whether `call` would start this very task, so that asking again for it starts nothing.
+    pub fn is_call(&self, call: &NewCall) -> bool {
+        (&self.id, &self.server, &self.tool, &self.arguments)
+            == (&call.id, &call.server, &call.tool, &call.arguments)
+    }
+
     /// The name to show: the user's name for it, else the tool. Lists add arguments: `task_title` in `cli`, `State::label`
     /// in `app`.
     pub fn title(&self) -> &str {

@@ -228,7 +228,7 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                 | ExchangeEvent::Alive => {}
                 ExchangeEvent::Ended => break,
                 ExchangeEvent::Broken { why } => return Err(Obstacle::Strange(why)),
-                ExchangeEvent::TooLarge { .. } => {
+                ExchangeEvent::TooLarge { .. } | ExchangeEvent::ResponseTooLarge { .. } => {
                     return Err(Obstacle::Strange("its answer is too large".to_owned()));
                 }
                 ExchangeEvent::Refused(refusal) if matches!(refusal.status, 401 | 403) => {

@@ -21,6 +21,9 @@ const PING_WITHIN: Duration = Duration::from_secs(20);
 
 /// The longest time that waiting changes are kept from the screen.
 const REREAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long a program may take until it answers its first request: many are downloaded when they start, or load a model.
+const PROGRAM_STARTS_WITHIN: Duration = Duration::from_secs(5 * 60);
+
 /// How long a stream may take to name its endpoint; one of another kind stays silent.
 const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -103,8 +106,9 @@ impl RequestKind {
     }
 
     /// How long it may take before it counts as failed. Calls and streams have no such limit.
-    pub(super) fn time_limit(&self) -> Option<Duration> {
+    pub(super) fn time_limit(&self, is_process: bool) -> Option<Duration> {
         match self {
+            Self::Discover | Self::Handshake { .. } if is_process => Some(PROGRAM_STARTS_WITHIN),
             // The caller of `Forward` has a limit of its own.
             Self::Stream(_)
             | Self::Fetch(_)
@@ -265,6 +269,13 @@ impl InFlightRequests {
             self.latency = Some(now.since(sent_at));
         }
         Some(in_flight)
+    }
+
+    /// The request with this JSON-RPC id.
+    pub(super) fn of_request(&self, request_id: &str) -> Option<(ExchangeId, InFlight)> {
+        self.iter()
+            .find(|(_, in_flight)| in_flight.request_id.as_deref() == Some(request_id))
+            .map(|(exchange, in_flight)| (exchange, in_flight.clone()))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &InFlight)> {

@@ -87,7 +87,7 @@ impl OriginError {
 }
 
 /// The events of an exchange. First comes one of `Opened`, `Refused`, `NotSent`, `NoAnswer` or `Untrusted`. After
-/// `Opened` follow any number of `Event`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
+/// `Opened` follow any number of `Event`, `ResponseTooLarge`, `Endpoint` and `Alive`, and finally `Ended`, `Broken` or `TooLarge`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExchangeEvent {
     /// The number of additional requests that were sent for redirects or for a retry with new credentials. Can precede
@@ -113,6 +113,13 @@ pub enum ExchangeEvent {
     Endpoint {
         /// The absolute URL, or why longhaul refuses to use it.
         target: Result<String, OriginError>,
+    },
+    /// The response to one request exceeded the size limit and was skipped; more messages follow.
+    ResponseTooLarge {
+        /// The id of the request.
+        request_id: String,
+        /// The limit in bytes.
+        cap: usize,
     },
     /// Bytes arrived that aren't an event, such as a keep-alive comment.
     Alive,

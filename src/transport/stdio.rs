@@ -7,6 +7,7 @@
 //! Source: MCP 2025-11-25, basic/transports (stdio) and basic/lifecycle (shutdown).
 
 mod inherit;
+mod outline;
 mod output;
 mod stderr;
 mod supervisor;
@@ -400,6 +401,7 @@ impl Stdio {
             stdout: pipes.stdout,
             read: BytesMut::new(),
             scanned: 0,
+            too_long: None,
             cap: options.cap_bytes,
             share: options.buffered.share(),
             log_lines,
@@ -492,11 +494,11 @@ impl ReadStage {
             }
             Self::Open(mut output) => {
                 let event = output.next().await;
-                let is_last = !matches!(event, ExchangeEvent::Event { .. });
-                let next = if is_last {
-                    Self::Ended
-                } else {
-                    Self::Open(output)
+                let next = match event {
+                    ExchangeEvent::Event { .. } | ExchangeEvent::ResponseTooLarge { .. } => {
+                        Self::Open(output)
+                    }
+                    _ => Self::Ended,
                 };
                 Some((event, next))
             }

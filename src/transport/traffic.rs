@@ -359,6 +359,7 @@ impl ExchangeRecorder {
             }
             ExchangeEvent::Opened { .. }
             | ExchangeEvent::Event { .. }
+            | ExchangeEvent::ResponseTooLarge { .. }
             | ExchangeEvent::Endpoint { .. }
             | ExchangeEvent::MoreRequests(_)
             | ExchangeEvent::Alive => return,

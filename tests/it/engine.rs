@@ -12,8 +12,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, Limits, NewCall, ServerName, ServerRef, SessionDriver,
-        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, Limits, NewCall, RequestError, ServerName, ServerRef,
+        SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -350,6 +350,47 @@ async fn two_calls_with_one_key_in_one_moment_are_one_task() {
     })
     .await;
     assert_eq!(started.first(), started.last());
+    session.close();
+}
+
+#[tokio::test]
+async fn a_call_with_the_id_of_another_task_is_refused() {
+    let bench = bench().await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    let (id, start) = call("get_forecast", r#"{"city":"Oslo"}"#);
+    session.ask(&reader, start.clone());
+    until("the task", &reader, |news| match news {
+        SessionEvent::Task(view) if view.task.id == id => Some(()),
+        _ => None,
+    })
+    .await;
+    let answer = async |start| {
+        let asked = session.ask(&reader, start);
+        until("the answer", &reader, |news| match news {
+            SessionEvent::Response { request, outcome } if *request == asked => {
+                Some(outcome.clone())
+            }
+            _ => None,
+        })
+        .await
+    };
+    // The same request again starts nothing, and another call must not take the place of the first.
+    assert_eq!(
+        answer(start).await,
+        Ok(SessionResponse::Started(id.clone()))
+    );
+    let other = NewCall::new(
+        id.clone(),
+        ServerName::new("lab"),
+        "get_forecast".to_owned(),
+        r#"{"city":"Rome"}"#.to_owned(),
+    );
+    let Err(RequestError::Usage(words)) = answer(SessionRequest::Start(Box::new(other))).await
+    else {
+        panic!("the second call was not refused");
+    };
+    assert!(words.contains("is the id of another task"), "{words}");
     session.close();
 }
 

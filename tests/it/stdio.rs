@@ -275,6 +275,23 @@ fn noise_on_stdout_is_passed_over() {
 }
 
 #[test]
+fn a_result_over_the_limit_loses_only_its_own_call() {
+    let dir = approved();
+    let state = dir.path();
+    let (mut staying, id) = staying(state, "stay");
+    let huge = call(state, &["huge"]);
+    assert_eq!(huge.code, Some(5), "{huge:#?}");
+    assert!(huge.err.contains("larger than 16.8 MB"), "{huge:#?}");
+    ok(call(state, &["count"]));
+    assert_eq!(pids(state).len(), 1, "the process goes on");
+    ok(run(state, &["cancel", &id]));
+    let settled = staying.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    staying.end();
+    are_gone(state);
+}
+
+#[test]
 fn a_question_is_answered() {
     let dir = approved();
     let state = dir.path();

@@ -276,7 +276,15 @@ impl Driver<'_> {
     ///
     /// An unreadable file does not prove that the key is new, so then the call is refused.
     pub(super) fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
-        if self.snapshots.task(&call.id).is_some() {
+        if let Some(view) = self.snapshots.task(&call.id) {
+            if !view.task.is_call(call) {
+                // Among 10,000 tasks, one call in 100,000 gets the id of another task.
+                let words = format!(
+                    "not sent: {} is the id of another task; call again",
+                    call.id
+                );
+                return Err(RequestError::Usage(words));
+            }
             return Ok(Some(call.id.clone()));
         }
         // A task started just now is neither published yet nor on disk.

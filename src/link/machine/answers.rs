@@ -196,13 +196,7 @@ impl Link {
             self.note_served();
             return self.call_answered(&id, request_id, outcome);
         }
-        let found = self
-            .in_flight
-            .iter()
-            .find(|(_, in_flight)| in_flight.request_id.as_deref() == Some(request_id));
-        let Some((exchange, in_flight)) =
-            found.map(|(exchange, in_flight)| (exchange, in_flight.clone()))
-        else {
+        let Some((exchange, in_flight)) = self.in_flight.of_request(request_id) else {
             return;
         };
         let before = self
@@ -212,6 +206,17 @@ impl Link {
         self.in_flight_answered(in_flight, outcome);
         if let Some(before) = before {
             self.found_nothing_new(before);
+        }
+    }
+
+    /// The response to one of our requests was too large to read; its stream goes on.
+    pub(super) fn response_too_large(&mut self, request_id: &str, cap: usize) {
+        self.schedule.needs_advance = true;
+        if let Some(id) = self.index.of_request(request_id).cloned() {
+            self.call_too_large(&id, cap);
+        } else if let Some((exchange, in_flight)) = self.in_flight.of_request(request_id) {
+            self.close(exchange);
+            self.too_large(&in_flight, cap);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Link;
 use crate::{
-    domain::{LostReason, Status, text},
+    domain::{LostReason, Status, TaskId, text},
     link::{
         in_flight::{InFlight, RequestKind, no_message},
         io::ExchangeId,
@@ -165,6 +165,7 @@ impl Link {
             }
             ExchangeEvent::Opened { .. }
             | ExchangeEvent::Event { .. }
+            | ExchangeEvent::ResponseTooLarge { .. }
             | ExchangeEvent::Endpoint { .. }
             | ExchangeEvent::MoreRequests(_)
             | ExchangeEvent::Alive => {}
@@ -257,16 +258,19 @@ impl Link {
         }
     }
 
-    fn too_large(&mut self, in_flight: &InFlight, cap: usize) {
+    /// The result of a call exceeds the limit.
+    pub(super) fn call_too_large(&mut self, id: &TaskId, cap: usize) {
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.stream = StreamState::None;
+        }
+        let cap = u64::try_from(cap).unwrap_or(u64::MAX);
+        self.out_of_stream(id, Status::Lost(LostReason::TooMuch { cap }), false);
+    }
+
+    /// The response to a request exceeds the limit.
+    pub(super) fn too_large(&mut self, in_flight: &InFlight, cap: usize) {
         match &in_flight.kind {
-            RequestKind::Stream(id) => {
-                let id = id.clone();
-                if let Some(active) = self.tasks.get_mut(&id) {
-                    active.stream = StreamState::None;
-                }
-                let cap = u64::try_from(cap).unwrap_or(u64::MAX);
-                self.out_of_stream(&id, Status::Lost(LostReason::TooMuch { cap }), false);
-            }
+            RequestKind::Stream(id) => self.call_too_large(id, cap),
             _ => self.short_failed(in_flight, over_the_cap(cap), None),
         }
     }
@@ -299,7 +303,10 @@ impl Link {
 fn brings_more(arrival: &ExchangeEvent) -> bool {
     matches!(
         arrival,
-        ExchangeEvent::Event { .. } | ExchangeEvent::Endpoint { .. } | ExchangeEvent::Alive
+        ExchangeEvent::Event { .. }
+            | ExchangeEvent::ResponseTooLarge { .. }
+            | ExchangeEvent::Endpoint { .. }
+            | ExchangeEvent::Alive
     )
 }
 

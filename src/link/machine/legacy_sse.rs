@@ -55,9 +55,15 @@ impl Link {
                 active.activity.last_news = now.mono;
             }
         }
-        if let ExchangeEvent::Event { data, .. } = arrival {
-            self.in_flight.last_traffic = now.mono;
-            self.read(of.as_ref(), None, &data);
+        match arrival {
+            ExchangeEvent::Event { data, .. } => {
+                self.in_flight.last_traffic = now.mono;
+                self.read(of.as_ref(), None, &data);
+            }
+            ExchangeEvent::ResponseTooLarge { request_id, cap } => {
+                self.response_too_large(&request_id, cap);
+            }
+            _ => {}
         }
     }
 

@@ -10,9 +10,9 @@ use tokio::{
     time::sleep,
 };
 
-use super::{stderr::LOG_LINE_BYTES, supervisor::ServerProcess};
+use super::{outline::Outline, stderr::LOG_LINE_BYTES, supervisor::ServerProcess};
 use crate::{
-    domain::{ByteShare, Direction},
+    domain::{ByteShare, Direction, text},
     protocol::{ExchangeEvent, encode::log_notification},
     transport::{
         http::body::{into_text, over_shared_limit, shared_limit_exceeded},
@@ -27,12 +27,17 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Lines of stdout that are not messages and go to the log; any further ones are only counted.
 const REPORTED_STRAY_LINES: u64 = 20;
 
+/// A line that exceeds the cap is skipped until it is this many times as long; then the process is ended.
+const SKIPPED_CAPS: usize = 64;
+
 /// The output of a process; dropping it ends the process.
 pub(super) struct Output {
     pub(super) stdout: ChildStdout,
     pub(super) read: BytesMut,
     /// Bytes of `read` that are known to contain no line end.
     pub(super) scanned: usize,
+    /// The line being read, if it exceeds the cap.
+    pub(super) too_long: Option<Outline>,
     pub(super) cap: usize,
     pub(super) share: ByteShare,
     pub(super) log_lines: mpsc::Receiver<String>,
@@ -57,12 +62,22 @@ impl Output {
     pub(super) async fn next(&mut self) -> ExchangeEvent {
         loop {
             while let Some(line) = self.line() {
-                if let Some(event) = self.on_line(&line) {
+                let event = match self.too_long.take() {
+                    Some(outline) => Some(self.skipped(outline, &line)),
+                    None => self.on_line(&line),
+                };
+                if let Some(event) = event {
                     return event;
                 }
             }
-            if self.read.len() > self.cap {
-                return ExchangeEvent::TooLarge { cap: self.cap };
+            if self.read.len() > self.cap || self.too_long.is_some() {
+                let part = std::mem::take(&mut self.read);
+                self.scanned = 0;
+                let outline = self.too_long.get_or_insert_default();
+                outline.feed(&part);
+                if outline.seen / SKIPPED_CAPS > self.cap {
+                    return ExchangeEvent::TooLarge { cap: self.cap };
+                }
             }
             if over_shared_limit(&mut self.share, self.read.len()) {
                 return shared_limit_exceeded();
@@ -73,7 +88,7 @@ impl Output {
             self.read.reserve(8 * 1024);
             let suspension = Arc::clone(&self.process.suspension);
             tokio::select! {
-                () = suspension.wanted_of_stdout(), if !self.has_exited => {
+                () = suspension.wanted_of_stdout(), if !self.has_exited && self.too_long.is_none() => {
                     // Its log lines first: they were read already.
                     if let Ok(line) = self.log_lines.try_recv() {
                         return message_event(line);
@@ -100,6 +115,21 @@ impl Output {
         let line = self.read.split_to(self.scanned + end + 1);
         self.scanned = 0;
         Some(line)
+    }
+
+    /// The end of a line that exceeds the cap: only the request that it answers gets no answer.
+    fn skipped(&self, mut outline: Outline, rest: &[u8]) -> ExchangeEvent {
+        outline.feed(rest);
+        if let Some(recorder) = &self.recorder {
+            recorder.line(Direction::Received, b"(too large)");
+        }
+        if let Some(request_id) = outline.answered_request() {
+            let cap = self.cap;
+            return ExchangeEvent::ResponseTooLarge { request_id, cap };
+        }
+        let limit = text::bytes(u64::try_from(self.cap).unwrap_or(u64::MAX));
+        let message = format!("skipped: a message exceeds the limit of {limit}");
+        message_event(log_notification("warning", "stdout", &message))
     }
 
     fn on_line(&mut self, line: &[u8]) -> Option<ExchangeEvent> {

@@ -238,7 +238,6 @@ async fn serve(
             Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
             Some(Ending::Stopped) => {
                 other.is_gone(snapshots);
-                other.watcher.look(snapshots, &options.paths, true);
                 let at = options.clock.now().wall;
                 snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
                 // Starting another one at once would make `stop` mean nothing; the next request needs one.
@@ -246,7 +245,7 @@ async fn serve(
                     Some(asked) = own.incoming.recv() => {
                         own.pending.add(asked);
                     }
-                    () = other_keeper(&options.paths, keeper_before) => {}
+                    () = other.until_next(&options.paths, keeper_before, snapshots) => {}
                     _ = &mut own.leaving => return,
                 }
                 continue;
@@ -261,14 +260,6 @@ async fn serve(
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut own.leaving => return,
         }
-    }
-}
-
-/// Waits until another process drives the session than the one before.
-async fn other_keeper(paths: &Paths, before: Option<u32>) {
-    let is_other = |holder: u32| Some(holder) != before;
-    while !DriverLock::holder(paths).is_some_and(is_other) {
-        tokio::time::sleep(LOOK_EVERY).await; // sleep: a lock that another process takes makes no event
     }
 }
 
@@ -311,6 +302,15 @@ impl OtherDriver {
     fn is_gone(&mut self, snapshots: &Snapshots) {
         snapshots.publish(SessionEvent::Undriven);
         (self.stuck_since, self.has_followed, self.is_undriven) = (None, true, true);
+    }
+
+    /// Waits until another process drives the session than the one before, which may still save how its calls end.
+    async fn until_next(&mut self, paths: &Paths, before: Option<u32>, snapshots: &Snapshots) {
+        let is_other = |holder: u32| Some(holder) != before;
+        while !DriverLock::holder(paths).is_some_and(is_other) {
+            self.watcher.look(snapshots, paths, true);
+            tokio::time::sleep(LOOK_EVERY).await; // sleep: a lock that another process takes makes no event
+        }
     }
 
     /// It has stopped answering.

@@ -295,6 +295,21 @@ fn a_call_outlives_the_keeper_as_if_cut_says() {
 }
 
 #[test]
+fn a_call_that_a_stopped_keeper_ended_is_answered() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server, "--patience", "off"], &json!({}));
+    let id = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    kept.ok(&["keeper", "stop"]);
+    // Nothing is asked meanwhile, so no keeper runs again.
+    let result = host.response(id);
+    assert!(text(&result["result"]).contains("is lost"), "{result}");
+    assert_eq!(kept.keeper(), None);
+    host.close();
+}
+
+#[test]
 fn a_question_goes_to_the_host_and_to_the_screen() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

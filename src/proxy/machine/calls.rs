@@ -64,11 +64,10 @@ impl Call {
 
     /// When the next progress or ticket is due.
     pub(super) fn due(&self) -> Option<Mono> {
-        let heartbeat = self.progress_token.is_some() && self.task.is_some();
-        let heartbeat = heartbeat.then(|| self.sent_at.after(HEARTBEAT));
         // Without a task there is nothing to hold a ticket for.
-        let ticket = self.until.filter(|_| self.task.is_some());
-        ticket.into_iter().chain(heartbeat).min()
+        self.task.as_ref()?;
+        let heartbeat = self.sent_at.after(HEARTBEAT);
+        Some(self.until.map_or(heartbeat, |until| until.min(heartbeat)))
     }
 }
 
@@ -357,6 +356,11 @@ impl Proxy {
 
     /// Progress must rise, so a heartbeat adds a little to the last value.
     fn heartbeat(&mut self, id: &str, view: &TaskView) {
+        if self.is_undriven {
+            // The keeper was stopped, but a host still waits for this call, so it is needed again.
+            let task = view.task.id.clone();
+            self.ask(Asked::Note, SessionRequest::Collect(task));
+        }
         let sent = self.calls.get(id).and_then(|call| call.sent);
         let value = sent.map_or(0.0, |sent| sent + sent.abs().max(1.0) * 1e-6);
         let message = ticket::heartbeat(view, self.now.wall);

@@ -164,6 +164,8 @@ fn other_changes_to_the_file_stay() {
     home.ok(&["wrap", "claude-code", "--yes"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
     let changed = read(&path).replace("\"x\": 1", "\"x\": 2");
+    // A host that writes its file again may use other spaces.
+    let changed = changed.replace("{ \"", "{\n  \"");
     write_atomically(&target, changed.as_bytes()).unwrap();
     home.ok(&["unwrap", "claude-code", "--yes"]);
     assert_eq!(read(&target), text.replace("\"x\": 1", "\"x\": 2"));
@@ -180,6 +182,55 @@ fn other_changes_to_the_file_stay() {
     assert!(
         read(&home.path().join("dotfiles/claude.json.longhaul-backup")).contains("lab.example")
     );
+}
+
+#[test]
+fn a_project_of_claude_code_is_wrapped_and_restored() {
+    let home = Home::new();
+    let here = home.path().canonicalize().unwrap().join("project");
+    let text = format!(
+        r#"{{"projects": {{"{}": {{"mcpServers": {{"lab": {{"command": "npx", "args": ["b"]}}}}}}}}, "mcpServers": {{"lab": {{"command": "npx", "args": ["a"]}}}}}}"#,
+        here.display()
+    );
+    let path = home.write(".claude.json", &text);
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    let wrapped = read(&path);
+    assert!(
+        wrapped.contains(r#"["proxy","lab"]"#) && wrapped.contains(r#"["proxy","lab-2"]"#),
+        "{wrapped}"
+    );
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    let directory = format!("cwd = \"{}\"", here.display());
+    assert!(config.contains(&directory), "{config}");
+    home.ok(&["unwrap", "claude-code", "--yes"]);
+    assert_eq!(read(&path), text);
+}
+
+#[test]
+fn what_only_the_host_can_fill_in_stays_with_it() {
+    let home = Home::new();
+    let inputs = r#"{"servers": {"lab": {"url": "https://lab.example/mcp", "headers": {"X-Key": "${input:key}"}}, "env": {"command": "npx", "envFile": ".env"}}}"#;
+    let path = home.write(".config/Code/User/mcp.json", inputs);
+    let ran = home.ok(&["wrap", "vscode", "--yes"]);
+    assert!(
+        ran.err.contains("only vscode can read its envFile"),
+        "{ran:#?}"
+    );
+    let wrapped = read(&path);
+    assert!(
+        wrapped.contains(r#""env": {"KEY":"${input:key}"}"#) && wrapped.contains(r#""npx""#),
+        "{wrapped}"
+    );
+    let keys = "extensions:\n  lab:\n    type: stdio\n    cmd: npx\n    env_keys: [LAB_KEY]\n";
+    let path = home.write(".config/goose/config.yaml", keys);
+    home.ok(&["wrap", "goose", "--yes"]);
+    let wrapped = read(&path);
+    assert!(wrapped.contains("env_keys: [LAB_KEY]"), "{wrapped}");
+    // A file that may not be changed stays.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let ran = home.run(&["unwrap", "goose", "--yes"]);
+    assert!(ran.err.contains("it is read-only"), "{ran:#?}");
+    assert_eq!(read(&path), wrapped);
 }
 
 #[test]

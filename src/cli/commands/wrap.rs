@@ -13,7 +13,7 @@ use crate::{
     },
     config::{
         self, ConfigEdit,
-        import::{EntryReport, ExistingServers, ImportedEntry, import_entry},
+        import::{EntryPlace, EntryReport, ExistingServers, ImportedEntry, import_entry},
         wrap::{
             Backup, HostFile, ProxyCommand, Replaced, WrapError, WrapFile, WrappableEntry,
             files_of, host_names,
@@ -60,8 +60,9 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
         let mut kept = Vec::new();
         let mut restored = Vec::new();
         for replaced in std::mem::take(&mut backup.replaced) {
-            let is_meant = args.servers.is_empty() || args.servers.contains(&replaced.server);
-            match Backup::restored(&file.text, &replaced).filter(|_| is_meant) {
+            let is_meant = replaced.project == file.file.project
+                && (args.servers.is_empty() || args.servers.contains(&replaced.server));
+            match file.restored(&replaced).filter(|_| is_meant) {
                 Some(text) => {
                     file.text = text;
                     restored.push(replaced.server);
@@ -70,7 +71,7 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
                     let message = format!(
                         "{}: kept the entry of {}, which was changed after it was wrapped; undo that change and run this again, or \
                          copy the original entry from {}",
-                        file.file.path.display(),
+                        file.file.shown(),
                         text::clean_line(&replaced.server),
                         Backup::path(&file.target).display()
                     );
@@ -82,14 +83,16 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
         }
         let is_kept = |entry: &&WrappableEntry| {
             let is_meant = args.servers.is_empty() || args.servers.contains(&entry.name);
-            let has_backup = kept.iter().any(|it| it.server == entry.name);
+            let has_backup = kept
+                .iter()
+                .any(|it| it.server == entry.name && it.project == file.file.project);
             is_meant && entry.is_wrapped() && !has_backup
         };
         // Of the file as restored: what is still wrapped in it has no backup.
         for entry in file.entries().unwrap_or_default().iter().filter(is_kept) {
             let message = format!(
                 "{}: kept the entry of {}, because {} has no original of it; restore the entry by hand",
-                file.file.path.display(),
+                file.file.shown(),
                 entry.name,
                 Backup::path(&file.target).display()
             );
@@ -105,7 +108,7 @@ pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Resu
             .save(&file.target)
             .map_err(|error| failed(&file.file, &error))?;
         let names = restored.join(", ");
-        let line = format!("{}: unwrapped {names}", file.file.path.display());
+        let line = format!("{}: unwrapped {names}", file.file.shown());
         context.terminal.print(&text::clean_line(&line))?;
         found.extend(restored);
     }
@@ -131,7 +134,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
 }
 
 fn failed(file: &HostFile, error: &WrapError) -> CliError {
-    let message = format!("could not edit {}: {error}", file.path.display());
+    let message = format!("could not edit {}: {error}", file.shown());
     CliError::usage(text::clean_line(&message).into_owned())
 }
 
@@ -169,13 +172,16 @@ fn wrap_file(
     file: &mut WrapFile,
     servers: &[String],
 ) -> Result<Wrapped, CliError> {
-    let path = file.file.path.clone();
+    let (path, project) = (file.file.path.clone(), file.file.project.clone());
+    let place = EntryPlace {
+        file: &path,
+        project: project.as_deref(),
+    };
     let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
     let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
     let is_ours = |entry: &WrappableEntry| {
         let mut replaced = backup.replaced.iter();
-        let stands =
-            |it: &Replaced| it.server == entry.name && Backup::restored(&file.text, it).is_some();
+        let stands = |it: &Replaced| it.server == entry.name && file.restored(it).is_some();
         entry.is_wrapped() || replaced.any(stands)
     };
     let is_meant = |entry: &&WrappableEntry| {
@@ -183,21 +189,32 @@ fn wrap_file(
     };
     let meant: Vec<WrappableEntry> = entries.iter().filter(is_meant).cloned().collect();
     let mut edit = ConfigEdit::open(config::path())?;
-    let mut known = ExistingServers::of(context.config()?, &context.paths);
+    // Read again, because the file before may have added servers.
+    let config = config::read(config::path().as_deref())?;
+    let mut known = ExistingServers::of(&config, &context.paths);
     let (mut replaced, mut needs) = (Vec::new(), Vec::new());
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
+        if entry.fields.contains_key("envFile") {
+            let name = text::clean_line(&entry.name);
+            let words = format!(
+                "skipped {name}: only {} can read its envFile",
+                file.file.host
+            );
+            context.terminal.warn(&words);
+            continue;
+        }
         let fields = Value::Object(entry.fields.clone());
         let mut no_consent = |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, CliError>(false);
         let imported = import_entry(
             &mut edit,
             &mut known,
             &mut no_consent,
-            &path,
+            &place,
             &entry.name,
             &fields,
         )?;
-        let ImportedEntry { report, secrets } = imported;
+        let ImportedEntry { report, unset } = imported;
         let Some(name) = report.known_as.clone() else {
             report_skipped(context, &report);
             continue;
@@ -223,7 +240,7 @@ fn wrap_file(
         let command = ProxyCommand {
             program: program()?,
             args: proxy_args(context, name),
-            env: secrets,
+            env: unset.into_iter().map(|it| (it.name, it.written)).collect(),
             forwarded: report.variables.clone(),
         };
         let (original, wrapped) = file
@@ -231,6 +248,7 @@ fn wrap_file(
             .map_err(|error| failed(&file.file, &error))?;
         replaced.push(Replaced {
             server: entry.name.clone(),
+            project: project.clone(),
             original,
             wrapped,
         });
@@ -287,7 +305,7 @@ fn agrees(
     if yes {
         return Ok(true);
     }
-    let path = file.path.display().to_string();
+    let path = file.shown();
     context
         .terminal
         .report(&format!("{}:", text::clean_line(&path)));
@@ -316,14 +334,16 @@ fn save(
     let fail = |error: WrapError| failed(&file.file, &error);
     let names: Vec<String> = wrapped.iter().map(|it| it.server.clone()).collect();
     let mut backup = Backup::of(&file.target).map_err(fail)?;
-    backup.replaced.retain(|it| !names.contains(&it.server));
+    let project = &file.file.project;
+    let is_replaced = |it: &Replaced| it.project == *project && names.contains(&it.server);
+    backup.replaced.retain(|it| !is_replaced(it));
     backup.replaced.extend(wrapped);
     // First, so that no original is lost whatever happens in between.
     backup.save(&file.target).map_err(fail)?;
     file.save().map_err(fail)?;
     let line = format!(
         "{}: wrapped {}; restart {} to see its calls in longhaul",
-        file.file.path.display(),
+        file.file.shown(),
         names.join(", "),
         file.file.host
     );
@@ -339,11 +359,14 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());
-        let path = text::clean_line(&file.path.display().to_string()).into_owned();
+        let path = text::clean_line(&file.shown()).into_owned();
         let (entries, error) = match entries {
             Ok(entries) => (entries, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
+        if file.project.is_some() && entries.is_empty() {
+            continue;
+        }
         if context.global.json {
             for entry in &entries {
                 documents.push(json!({"host": file.host, "file": path, "server": entry.name, "is_wrapped": entry.is_wrapped()}));

@@ -76,6 +76,17 @@ pub(crate) struct ImportableServer {
     pub(crate) endpoint: Endpoint,
     /// What the user should know about it.
     pub(crate) notes: Vec<String>,
+    pub(crate) unset: Vec<UnsetVariable>,
+}
+
+/// A variable that stands for what only the file has: a secret, or an input of the editor.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UnsetVariable {
+    pub(crate) name: String,
+    /// What the file has in its place. May be a secret.
+    pub(crate) written: String,
+    /// How the user can set it.
+    pub(crate) note: String,
 }
 
 /// Reads one entry.
@@ -89,6 +100,7 @@ pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor)
             dialect,
             editor,
             notes: Vec::new(),
+            unset: Vec::new(),
         }
         .read(),
         None => Err(SkipReason::NotTable),
@@ -134,6 +146,7 @@ struct EntryReader<'e> {
     dialect: Dialect,
     editor: &'e Editor,
     notes: Vec<String>,
+    unset: Vec<UnsetVariable>,
 }
 
 /// The transport of an entry.
@@ -166,6 +179,7 @@ impl<'e> EntryReader<'e> {
         Ok(ImportableServer {
             endpoint,
             notes: self.notes,
+            unset: self.unset,
         })
     }
 
@@ -295,14 +309,22 @@ impl<'e> EntryReader<'e> {
         let mut value = self.normalize_variables(&what, value)?;
         if is_secret(header, &value) {
             let variable = variable_for(self.name, header);
-            let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
-            value = match scheme.to_ascii_lowercase().as_str() {
-                "bearer" | "basic" | "token" => format!("{scheme} ${{{variable}}}"),
-                _ => format!("${{{variable}}}"),
+            let is_scheme = |word: &str| {
+                ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
             };
-            self.notes.push(format!(
-                "the secret in its {header} header was not copied; put it in {variable}"
-            ));
+            let scheme = value.split_once(' ').filter(|(word, _)| is_scheme(word));
+            let (stays, secret) = match scheme {
+                Some((scheme, secret)) => (format!("{scheme} "), secret),
+                None => (String::new(), value.as_str()),
+            };
+            self.unset.push(UnsetVariable {
+                note: format!(
+                    "the secret in its {header} header was not copied; put it in {variable}"
+                ),
+                written: secret.to_owned(),
+                name: variable.clone(),
+            });
+            value = format!("{stays}${{{variable}}}");
         }
         template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
     }
@@ -359,8 +381,14 @@ impl<'e> EntryReader<'e> {
             let variable = input.chars().map(letter).collect::<Option<String>>();
             let variable = variable.unwrap_or_default();
             if is_variable(&variable) {
-                self.notes
-                    .push(format!("set {variable} to the value of the input {input}"));
+                let unset = UnsetVariable {
+                    name: variable.clone(),
+                    written: format!("${{{name}}}"),
+                    note: format!("set {variable} to the value of the input {input}"),
+                };
+                if !self.unset.contains(&unset) {
+                    self.unset.push(unset);
+                }
                 return Ok(variable);
             }
         }
@@ -474,9 +502,13 @@ impl<'e> EntryReader<'e> {
         }
         let written = self.normalize_variables(&format!("its variable {name}"), &value)?;
         if is_secret(name, &written) {
-            self.notes.push(format!(
-                "the secret in its variable {name} was not copied; set {name} yourself"
-            ));
+            self.unset.push(UnsetVariable {
+                name: name.to_owned(),
+                written: value,
+                note: format!(
+                    "the secret in its variable {name} was not copied; set {name} yourself"
+                ),
+            });
             return Ok(Template::parse(format!("${{{name}}}"))?);
         }
         Ok(Template::parse(written)?)

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 pub(crate) use self::entry::holds_secret;
 use self::{
-    entry::{Editor, ImportEntry, ImportableServer},
+    entry::{Editor, ImportEntry, ImportableServer, UnsetVariable},
     reason::{FileError, SkipReason},
 };
 use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
@@ -177,13 +177,17 @@ pub(crate) fn plan<E: From<ConfigError>>(
         for entry in entries {
             reports.push(match entry.outcome {
                 Err(why) => EntryReport::skipped(file, entry.name, &why),
-                Ok(server) => add(
-                    &mut edit,
-                    &mut servers,
-                    ask_consent,
-                    file,
-                    (entry.name, server),
-                )?,
+                Ok(mut server) => {
+                    let unset = server.unset.iter().map(|it| it.note.clone());
+                    server.notes.extend(unset);
+                    add(
+                        &mut edit,
+                        &mut servers,
+                        ask_consent,
+                        file,
+                        (entry.name, server),
+                    )?
+                }
             });
         }
     }
@@ -193,8 +197,15 @@ pub(crate) fn plan<E: From<ConfigError>>(
 /// An entry that was imported for itself.
 pub(crate) struct ImportedEntry {
     pub(crate) report: EntryReport,
-    /// The literal secrets of the entry, under the variables that stand for them.
-    pub(crate) secrets: Vec<(String, String)>,
+    /// What its file has to pass on.
+    pub(crate) unset: Vec<UnsetVariable>,
+}
+
+/// Where an entry stands.
+pub(crate) struct EntryPlace<'e> {
+    pub(crate) file: &'e Path,
+    /// The directory of its project, if the file has servers of several.
+    pub(crate) project: Option<&'e str>,
 }
 
 /// As [`plan`], for one entry of a file.
@@ -202,44 +213,24 @@ pub(crate) fn import_entry<E: From<ConfigError>>(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
     ask_consent: &mut AskConsent<'_, E>,
-    file: &Path,
+    place: &EntryPlace<'_>,
     name: &str,
     fields: &Value,
 ) -> Result<ImportedEntry, E> {
-    let entry = formats::entry(file, name, fields, &locations::editor_for(file));
+    let EntryPlace { file, project } = *place;
+    let mut editor = locations::editor_for(file);
+    editor.directory = project.map(str::to_owned).or(editor.directory);
+    let entry = formats::entry(file, name, fields, &editor);
     Ok(match entry.outcome {
         Err(why) => ImportedEntry {
             report: EntryReport::skipped(file, entry.name, &why),
-            secrets: Vec::new(),
+            unset: Vec::new(),
         },
-        Ok(server) => ImportedEntry {
-            secrets: literal_secrets(fields, &server.endpoint),
+        Ok(mut server) => ImportedEntry {
+            unset: std::mem::take(&mut server.unset),
             report: add(edit, servers, ask_consent, file, (entry.name, server))?,
         },
     })
-}
-
-/// The secrets that stand in an entry itself, where the import has put variables.
-fn literal_secrets(fields: &Value, endpoint: &Endpoint) -> Vec<(String, String)> {
-    let (tables, templates) = match endpoint {
-        Endpoint::Http { headers, .. } => (&["headers", "http_headers"][..], headers),
-        Endpoint::Stdio(program) => (&["env", "envs", "environment"][..], &program.env),
-    };
-    let literal = |name: &String| {
-        let mut tables = tables.iter();
-        let written = tables.find_map(|table| fields.get(*table)?.get(name)?.as_str());
-        let bearer = || fields.get("bearer_token").and_then(Value::as_str);
-        written.or_else(bearer).filter(|text| !text.contains('$'))
-    };
-    let secret = |(name, template): &(String, Template)| {
-        let template: String = template.clone().into();
-        let (before, variable) = template.split_once("${")?;
-        let variable = variable.strip_suffix('}')?;
-        let literal = literal(name)?;
-        let literal = literal.strip_prefix(before).unwrap_or(literal);
-        Some((variable.to_owned(), literal.to_owned()))
-    };
-    templates.iter().filter_map(secret).collect()
 }
 
 /// Adds one server to the configuration, unless it is there.
@@ -253,6 +244,7 @@ fn add<E>(
     let ImportableServer {
         mut endpoint,
         notes,
+        ..
     } = server;
     let mut report = EntryReport {
         outcome: ImportOutcome::Imported,

@@ -12,6 +12,9 @@ use crate::store::write_atomically;
 pub(crate) struct Replaced {
     /// The server's name in the file.
     pub(crate) server: String,
+    /// The directory of its project, if the file has servers of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) project: Option<String>,
     pub(crate) original: String,
     pub(crate) wrapped: String,
 }
@@ -51,12 +54,5 @@ impl Backup {
         }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         write_atomically(&path, text.as_bytes()).map_err(|error| WrapError::Io(error.to_string()))
-    }
-
-    /// The text of the file with the original entry of a server; `None` if the wrapped one is not there as it was written.
-    pub(crate) fn restored(text: &str, replaced: &Replaced) -> Option<String> {
-        let (before, after) = text.split_once(&replaced.wrapped)?;
-        let is_unique = !after.contains(&replaced.wrapped);
-        is_unique.then(|| format!("{before}{}{after}", replaced.original))
     }
 }

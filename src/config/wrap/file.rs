@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::{
+    backup::Replaced,
     entry::{ProxyCommand, WrapError, WrappableEntry},
     hosts::{Format, HostFile},
     json, toml, yaml,
@@ -38,11 +39,35 @@ impl WrapFile {
 
     /// Its servers.
     pub(crate) fn entries(&self) -> Result<Vec<WrappableEntry>, WrapError> {
+        self.entries_in(&self.text)
+    }
+
+    fn entries_in(&self, text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
         match self.file.format {
-            Format::Json { servers, .. } => json::entries(&self.text, servers),
-            Format::Toml => toml::entries(&self.text),
-            Format::Yaml => yaml::entries(&self.text),
+            Format::Json { servers, .. } => json::entries(text, &self.file.keys(servers)),
+            Format::Toml => toml::entries(text),
+            Format::Yaml => yaml::entries(text),
         }
+    }
+
+    /// The text with the original entry of a server; `None` if the wrapped entry was changed. Only its values count,
+    /// because hosts write their files again, with other spaces.
+    pub(crate) fn restored(&self, replaced: &Replaced) -> Option<String> {
+        let entry_in = |text: &str| {
+            let mut entries = self.entries_in(text).ok()?.into_iter();
+            entries.find(|entry| entry.name == replaced.server)
+        };
+        if replaced.project != self.file.project {
+            return None;
+        }
+        let entry = entry_in(&self.text)?;
+        let with = |part: &str| {
+            let mut text = self.text.clone();
+            text.replace_range(entry.range.clone(), part);
+            text
+        };
+        let wrapped = entry_in(&with(&replaced.wrapped))?;
+        (wrapped.fields == entry.fields).then(|| with(&replaced.original))
     }
 
     /// Puts the proxy in place of a server. Returns what was replaced, and by what.
@@ -72,6 +97,9 @@ impl WrapFile {
             return Err(WrapError::Changed);
         }
         let mode = fs::metadata(&self.target).map_err(io)?.permissions();
+        if mode.readonly() {
+            return Err(WrapError::Form("it is read-only; make it writable first"));
+        }
         write_atomically(&self.target, self.text.as_bytes())
             .map_err(|error| WrapError::Io(error.to_string()))?;
         fs::set_permissions(&self.target, mode).map_err(io)

@@ -34,7 +34,27 @@ pub(crate) struct HostFile {
     /// The host's name on the command line.
     pub(crate) host: &'static str,
     pub(crate) path: PathBuf,
+    /// The directory whose servers these are, in a file that has servers of several projects: Claude Code's `local` scope.
+    pub(crate) project: Option<String>,
     pub(super) format: Format,
+}
+
+impl HostFile {
+    /// The path, and the project if these are the servers of one.
+    pub(crate) fn shown(&self) -> String {
+        let path = self.path.display();
+        match &self.project {
+            Some(project) => format!("{path}, project {project}"),
+            None => path.to_string(),
+        }
+    }
+
+    /// The keys that lead to the servers in JSON.
+    pub(super) fn keys<'k>(&'k self, servers: &'k [&'k str]) -> Vec<&'k str> {
+        let project = self.project.iter();
+        let project = project.flat_map(|project| ["projects", project]);
+        project.chain(servers.iter().copied()).collect()
+    }
 }
 
 struct Host {
@@ -143,13 +163,22 @@ pub(crate) fn files_of(host: Option<&str>) -> Vec<HostFile> {
         ];
         for path in paths.concat() {
             let is_known = files.iter().any(|file| file.path == path);
-            if path.is_absolute() && path.exists() && !is_known {
-                files.push(HostFile {
-                    host: known.name,
-                    path,
-                    format: known.format,
-                });
+            if !path.is_absolute() || !path.exists() || is_known {
+                continue;
             }
+            let file = HostFile {
+                host: known.name,
+                path,
+                project: None,
+                format: known.format,
+            };
+            let has_projects = file.path.ends_with(".claude.json");
+            let of_project = has_projects.then(|| HostFile {
+                project: Some(here.to_string_lossy().into_owned()),
+                ..file.clone()
+            });
+            files.push(file);
+            files.extend(of_project);
         }
     }
     files

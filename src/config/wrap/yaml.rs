@@ -6,10 +6,9 @@ use super::entry::{ProxyCommand, WrapError, WrappableEntry};
 
 const SERVERS: &str = "extensions";
 
-/// The keys that say how a server is reached; all others stay.
-const REPLACED: [&str; 8] = [
-    "type", "cmd", "args", "envs", "env_keys", "uri", "headers", "cwd",
-];
+/// The keys that say how a server is reached; all others stay. So does `env_keys`: Goose gives their values to the proxy,
+/// which passes them on.
+const REPLACED: [&str; 7] = ["type", "cmd", "args", "envs", "uri", "headers", "cwd"];
 
 const NOT_BLOCKS: WrapError =
     WrapError::Form("its extensions are not written as one key per line, so edit it by hand");

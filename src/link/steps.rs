@@ -55,7 +55,8 @@ impl ActiveTask {
         true
     }
 
-    /// A step. Within an attempt only a higher value is one; replays and stale reports are not. Returns whether it was one.
+    /// A step. Within an attempt only a higher value is one, or the same value with another message, by which servers that
+    /// don't know how far they are show that they work. Replays and stale reports are not. Returns whether it was one.
     pub(super) fn progressed(
         &mut self,
         now: Stamp,
@@ -73,7 +74,12 @@ impl ActiveTask {
         let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.token == token) else {
             return false;
         };
-        if attempt.last_value.is_some_and(|last| value <= last) {
+        let shown = self.task.progress.as_ref();
+        let says_more = progress.message.is_some()
+            && shown.is_some_and(|shown| shown.message != progress.message);
+        if let Some(last) = attempt.last_value
+            && (value < last || value == last && !says_more)
+        {
             return false;
         }
         let is_first = attempt.last_value.replace(value).is_none();

@@ -122,13 +122,15 @@ pub const CLAUDE_CODE_LIMIT: &str = "MCP_TOOL_TIMEOUT";
 
 /// The limit of a host. `setting` is what [`CLAUDE_CODE_LIMIT`] holds.
 pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
-    if name == "claude-code"
-        && let Some(limit) = setting.and_then(|it| it.trim().parse().ok())
-    {
-        return Some(Limit::After(Duration::from_millis(limit)));
-    }
     let known = KNOWN.iter().find(|host| host.name == name);
-    known.map(|host| host.limit)
+    set_limit(name, setting).or(known.map(|host| host.limit))
+}
+
+/// The limit that the user has set.
+pub(super) fn set_limit(name: &str, setting: Option<&str>) -> Option<Limit> {
+    let limit = setting.filter(|_| name == "claude-code")?;
+    let limit = limit.trim().parse().ok()?;
+    Some(Limit::After(Duration::from_millis(limit)))
 }
 
 /// How a host ends a call.

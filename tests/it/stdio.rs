@@ -292,6 +292,17 @@ fn a_result_over_the_limit_loses_only_its_own_call() {
 }
 
 #[test]
+fn a_new_message_with_the_same_value_is_progress() {
+    let dir = approved();
+    let events = ok(call(dir.path(), &["talk", "--json"])).events();
+    let steps = events.iter().filter(|event| event["event"] == "progress");
+    let words: Vec<&str> = steps
+        .map(|step| step["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(words, ["reading", "writing"]);
+}
+
+#[test]
 fn a_question_is_answered() {
     let dir = approved();
     let state = dir.path();

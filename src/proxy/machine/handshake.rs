@@ -91,7 +91,10 @@ impl Proxy {
             }
             None => {}
         }
-        if let Some(timeout) = introduction.timeout_ms {
+        // What was seen earlier may have been before the user set another limit.
+        let setting = self.options.tool_timeout.as_deref();
+        let is_set = hosts::set_limit(&self.host.profile.name, setting).is_some();
+        if let Some(timeout) = introduction.timeout_ms.filter(|_| !is_set) {
             self.learn_limit(Duration::from_millis(timeout));
         }
         self.introduction = Some(introduction);

@@ -75,7 +75,10 @@ impl ActiveTask {
             return false;
         };
         let shown = self.task.progress.as_ref();
-        let says_more = progress.message.is_some()
+        // Where events can come twice, only a higher value is certain to be new.
+        let comes_once = attempt.cursors.newest.is_none() && !self.task.resumability.checkpoint;
+        let says_more = comes_once
+            && progress.message.is_some()
             && shown.is_some_and(|shown| shown.message != progress.message);
         if let Some(last) = attempt.last_value
             && (value < last || value == last && !says_more)

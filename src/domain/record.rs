@@ -187,7 +187,7 @@ impl Task {
             return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.options.protocol == Some(version) {
-            return Some("pinned, not negotiated".to_owned());
+            return Some("chosen by you".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }

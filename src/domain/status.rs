@@ -177,11 +177,7 @@ impl fmt::Display for LostReason {
                 );
             }
             Self::ProcessEnded { why } => {
-                return write!(
-                    f,
-                    "the server process ended, so the result is lost ({})",
-                    text::clean_line(why)
-                );
+                return write!(f, "the server process ended ({})", text::clean_line(why));
             }
             Self::TaskGone { server_text } => {
                 f.write_str("the server no longer knows its task")?;

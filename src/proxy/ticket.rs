@@ -55,18 +55,32 @@ pub(super) struct ResultPart {
 /// The length of a part if the host names none.
 const PART: usize = 20_000;
 
+/// A part of a result that can't be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`from` must be a whole number, and `length` a whole number above 0")]
+pub(super) struct BadPart;
+
 impl ResultPart {
-    /// From the arguments of [`COLLECT`]; `None` for the whole result.
-    pub(super) fn of(arguments: &Map<String, Value>) -> Option<Self> {
-        let number = |key: &str| {
-            let number = arguments.get(key)?.as_u64()?;
-            usize::try_from(number).ok()
+    /// From the arguments of [`COLLECT`]; `None` for the whole result. Models write numbers as texts too.
+    pub(super) fn of(arguments: &Map<String, Value>) -> Result<Option<Self>, BadPart> {
+        let number = |key: &str| match arguments.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                let digits = text.trim().trim_end_matches(".0");
+                digits.parse::<usize>().map(Some).map_err(|_| BadPart)
+            }
         };
-        let (from, length) = (number("from"), number("length"));
-        (from.is_some() || length.is_some()).then(|| Self {
-            from: from.unwrap_or_default(),
-            length: length.unwrap_or(PART).max(1),
-        })
+        match (number("from")?, number("length")?) {
+            (_, Some(0)) => Err(BadPart),
+            (None, None) => Ok(None),
+            (from, length) => Ok(Some(Self {
+                from: from.unwrap_or_default(),
+                length: length.unwrap_or(PART),
+            })),
+        }
     }
 
     /// This part of a result, which is JSON text, and whether it reaches to the end.
@@ -137,7 +151,7 @@ pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> 
         })
         .collect();
     let words = if lines.is_empty() {
-        "No call is open, and every result was collected.".to_owned()
+        "There is nothing to collect.".to_owned()
     } else {
         lines.join("\n")
     };
@@ -165,9 +179,9 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let task = &view.task;
     let ended = match task.status {
         Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
-            "waiting for {age}: a person has to sign in to the server {0}, or approve it, on the screen of longhaul; \
-             nothing goes there before that",
-            text::clean_line(task.server.as_str())
+            "waiting for {age}: a person has to approve the server (longhaul servers approve {server}) or sign in to it \
+             (longhaul login {server}); until then nothing is sent",
+            server = text::shell_word(task.server.as_str())
         )),
         Status::Running => None,
         Status::InputRequired => Some(format!(
@@ -213,10 +227,18 @@ mod tests {
     fn a_large_result_can_be_read_in_parts() {
         let task = TaskId::from_bits(7);
         let part = |arguments: Value| ResultPart::of(arguments.as_object().unwrap());
-        assert_eq!(part(json!({"id": "x"})), None);
+        assert_eq!(part(json!({"id": "x"})), Ok(None));
+        for bad in [json!(-1), json!(1.5), json!("a")] {
+            assert_eq!(part(json!({"from": bad})), Err(BadPart));
+        }
+        assert_eq!(part(json!({"length": 0})), Err(BadPart));
+        let as_text = part(json!({"from": "5", "length": 10.0}));
+        assert_eq!(as_text, part(json!({"from": 5, "length": 10})));
         let result = r#"{"content":[{"type":"text","text":"abc"},{"type":"text","text":"däf"}]}"#;
         let cut = |from, length| {
-            let part = part(json!({"from": from, "length": length})).unwrap();
+            let part = part(json!({"from": from, "length": length}))
+                .unwrap()
+                .unwrap();
             let (value, is_last) = part.cut(&task, result);
             let text = |index: usize| value["content"][index]["text"].as_str().unwrap().to_owned();
             (text(0), text(1), is_last)
@@ -234,7 +256,7 @@ mod tests {
             "{more}"
         );
         let image = r#"{"content":[{"type":"image","data":"AA=="}]}"#;
-        let (value, is_last) = part(json!({"from": 0})).unwrap().cut(&task, image);
+        let (value, is_last) = part(json!({"from": 0})).unwrap().unwrap().cut(&task, image);
         assert!(is_last && value["content"][0]["text"] == image, "{value}");
     }
 }

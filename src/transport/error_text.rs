@@ -56,7 +56,7 @@ pub(super) fn broken_body(error: &reqwest::Error) -> String {
     let inner = innermost(error);
     // The type of this error is hyper's, which is not a direct dependency. Only the message depends on its text.
     if inner.contains("before message") || inner.contains("end of file") {
-        return "the body ended early".to_owned();
+        return "the response was cut off".to_owned();
     }
     inner
 }
@@ -107,7 +107,7 @@ fn io_message(kind: io::ErrorKind) -> Option<&'static str> {
         io::ErrorKind::TimedOut => "the connection timed out",
         io::ErrorKind::HostUnreachable => "no route to the host",
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => "no network",
-        io::ErrorKind::UnexpectedEof => "the body ended early",
+        io::ErrorKind::UnexpectedEof => "the response was cut off",
         _ => return None,
     })
 }

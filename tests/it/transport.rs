@@ -493,7 +493,7 @@ async fn a_body_that_ends_before_its_length_is_broken() {
         format!("HTTP/1.1 200 OK\r\n{json}Transfer-Encoding: chunked\r\n\r\n5\r\nab"),
     ] {
         let server = Server::saying(&answer).await;
-        let why = "the body ended early".to_owned();
+        let why = "the response was cut off".to_owned();
         assert_eq!(
             all(&server.http(), post("{}")).await,
             [opened(Body::Json), ExchangeEvent::Broken { why }],

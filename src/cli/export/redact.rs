@@ -27,7 +27,7 @@ const OWN_REASONS: [&str; 11] = [
     "no route to the host",
     "no network",
     "no connection within",
-    "the body ended early",
+    "the response was cut off",
     "the stream ended",
     "HTTP ",
 ];

@@ -377,7 +377,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "pinned, not negotiated"
+            "chosen by you"
         }
     }
 

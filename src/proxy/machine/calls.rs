@@ -397,10 +397,13 @@ impl Proxy {
             );
             return self.respond(id, &failure(&words));
         }
-        let mut call = self.new_wait(COLLECT, params);
-        call.role = CallRole::Call;
         let arguments = params.get("arguments").and_then(Value::as_object);
-        call.part = arguments.and_then(ResultPart::of);
+        let part = match arguments.map(ResultPart::of).transpose() {
+            Ok(part) => part.flatten(),
+            Err(error) => return self.respond(id, &failure(&error.to_string())),
+        };
+        let mut call = self.new_wait(COLLECT, params);
+        (call.role, call.part) = (CallRole::Call, part);
         self.wait_for(id, call, task);
     }
 

@@ -30,6 +30,20 @@ use crate::support::{
 const WIDE: (u16, u16) = (120, 36);
 
 #[test]
+fn a_test_of_a_server_asks_the_server_itself() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    let test = ["-s", &url, "servers", "test"];
+    assert!(kept.ok(&test).out.contains(" answers in "));
+    server.kill();
+    // The keeper still knows the server's tools.
+    let ran = kept.run(&test);
+    assert_eq!(ran.code, Some(4), "{ran:#?}");
+    assert!(ran.out.contains("did not answer"), "{ran:#?}");
+}
+
+#[test]
 fn a_call_outlives_the_client_that_started_it() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

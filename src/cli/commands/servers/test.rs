@@ -14,7 +14,10 @@ use crate::{
         server_args::TestServersArgs,
         target::Targets,
     },
-    domain::{IfCut, ServerName, ServerRef, ServerView, Tool, server_url, text},
+    domain::{
+        HostProfile, IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url,
+        text,
+    },
 };
 
 /// How long to wait for the [`ServerView`] after the tools were listed.
@@ -104,8 +107,12 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, 
     let outcome = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
         let started = context.clock.now().mono;
-        let tools = arguments::list_tools(context, &mut live, &name).await;
+        let reached = reach(context, &mut live, &name, url.is_empty()).await;
         let took = context.clock.now().mono.since(started);
+        let tools = match reached {
+            Ok(()) => arguments::list_tools(context, &mut live, &name).await,
+            Err(fail) => Err(fail),
+        };
         let outcome = match tools {
             Ok(tools) => Ok(TestSuccess {
                 took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -121,6 +128,30 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, 
         Ok(outcome)
     })?;
     Ok(TestReport { name, url, outcome })
+}
+
+/// Asks the server itself: the keeper may have its tools from an earlier session.
+async fn reach(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    name: &ServerName,
+    is_program: bool,
+) -> Result<(), CliError> {
+    // The engine limits the handshake, but not how long a host waits for an answer.
+    let within = std::time::Duration::from_secs(if is_program { 360 } else { 60 });
+    let request = SessionRequest::Forward {
+        server: name.clone(),
+        method: "tools/list".to_owned(),
+        params: "{}".to_owned(),
+        host: HostProfile::default(),
+    };
+    match tokio::time::timeout(within, live.request(context, request)).await {
+        Ok(answer) => answer.map(|_| ()),
+        Err(_) => Err(CliError::new(
+            code::UNREACHABLE,
+            format!("{name} did not answer within {}", text::span(within)),
+        )),
+    }
 }
 
 /// The view of a server with its tools, which arrives shortly after the list of tools.

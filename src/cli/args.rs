@@ -36,9 +36,11 @@ Examples:
 /// What the first column of `ls` shows beside the status.
 const LS_STATES: &str = "\
 States:
+  queued            not sent yet; longhaul sends it as soon as it can
   running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, reconnecting
                     the connection is lost, and longhaul is getting it back
+  running, offline  the server can't be reached; longhaul keeps trying
   ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
 
 IF CUT (what happens to the call if longhaul loses its connection for a long time):

@@ -205,7 +205,9 @@ pub(in crate::cli) fn row(
         (Some(asked), _) => asked.what.label().to_owned(),
         // No process watches it, so it may have changed.
         (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
-        (None, Connectivity::Reconnecting { .. }) => format!("{label}, {}", contact.label()),
+        (None, Connectivity::Reconnecting { .. } | Connectivity::Offline { .. }) => {
+            format!("{label}, {}", contact.label())
+        }
         (None, Connectivity::NeedsLogin) => format!("{label}, waiting"),
         _ => label.to_owned(),
     };

@@ -234,6 +234,18 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
 }
 
 #[test]
+fn secrets_of_other_servers_are_not_shown() {
+    let home = Home::new();
+    let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk-0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;
+    home.write(".claude.json", secrets);
+    let ran = home.run(&["wrap", "claude-code", "lab"]);
+    assert!(
+        ran.err.contains("\"Bearer ***\"") && !ran.err.contains("sk-"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
 fn nothing_changes_without_consent() {
     let home = Home::new();
     let (host, file, text) = HOSTS[2];

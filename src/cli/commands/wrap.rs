@@ -326,7 +326,8 @@ fn save(
     wrapped: Vec<Replaced>,
     yes: bool,
 ) -> Result<bool, CliError> {
-    if !agrees(context, &file.file, &file.changes(), yes)? {
+    let changes: Vec<String> = wrapped.iter().flat_map(|it| file.change(it)).collect();
+    if !agrees(context, &file.file, &changes, yes)? {
         return Ok(false);
     }
     edit.save()?;

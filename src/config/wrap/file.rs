@@ -105,26 +105,22 @@ impl WrapFile {
         fs::set_permissions(&self.target, mode).map_err(io)
     }
 
-    /// The lines that changed, as a person reads them: `-` before, `+` after. Secrets are masked.
-    pub(crate) fn changes(&self) -> Vec<String> {
-        let before: Vec<&str> = self.read.lines().collect();
-        let after: Vec<&str> = self.text.lines().collect();
-        let pairs = before.iter().zip(&after);
-        let same_start = pairs.take_while(|(one, other)| one == other).count();
-        let rest = before.len().min(after.len()) - same_start;
-        let pairs = before.iter().rev().zip(after.iter().rev());
-        let same_end = pairs
-            .take(rest)
-            .take_while(|(one, other)| one == other)
-            .count();
-        let middle = |lines: &[&str], sign: char| -> Vec<String> {
-            let count = lines.len() - same_start - same_end;
-            let lines = lines.iter().skip(same_start).take(count);
+    /// The lines of an entry before (`-`) and after (`+`) it was wrapped, with its secrets masked. What else the file has
+    /// is not shown: it may hold secrets that longhaul does not know.
+    pub(crate) fn change(&self, replaced: &Replaced) -> Vec<String> {
+        let lines = |text: &str, sign: char| -> Vec<String> {
+            let lines = text.lines();
             lines
                 .map(|line| format!("{sign} {}", self.masked(line)))
                 .collect()
         };
-        [middle(&before, '-'), middle(&after, '+')].concat()
+        let mut lines = [
+            lines(&replaced.original, '-'),
+            lines(&replaced.wrapped, '+'),
+        ]
+        .concat();
+        lines.insert(0, format!("  {}:", replaced.server));
+        lines
     }
 
     fn masked(&self, line: &str) -> String {

@@ -91,7 +91,6 @@ pub(super) struct Cli {
 pub(super) const DEFAULT_SESSION: &str = "default";
 
 /// The session of the demo, unless another one is named.
-#[cfg(feature = "demo")]
 pub(super) const DEMO_SESSION: &str = "demo";
 
 /// The environment variable for `--state-dir`.

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{
+        args::DEMO_SESSION,
         context::Context,
         environment::block_on,
         error::{CliError, code},
@@ -392,7 +393,9 @@ pub(in crate::cli) fn notify_drivers(context: &Context<'_>) {
     let Ok(config) = config::read(config::path().as_deref()) else {
         return;
     };
-    let sessions = context.paths.all().unwrap_or_default();
+    let mut sessions = context.paths.all().unwrap_or_default();
+    // The demo ignores the configuration.
+    sessions.retain(|paths| cfg!(not(feature = "demo")) || paths.session() != DEMO_SESSION);
     let server_configs = config::server_configs(config.servers);
     let sent = block_on(async {
         let requests = sessions

@@ -159,6 +159,12 @@ impl Targets {
             // With the URL, because a driver that finds the session file damaged has lost it.
             return self.server_ref(link.name.clone(), Some(link.url.clone()));
         }
+        let is_it = |server: &&ServerRef| {
+            (server.url.as_ref()).is_some_and(|named| server_url::is_same(named, &url))
+        };
+        if let Some(server) = self.named.iter().find(is_it) {
+            return Ok(server.clone());
+        }
         let name = ServerName::free(&server_url::short_name(&url), |name| {
             self.known.iter().any(|link| link.name.as_str() == name)
                 || self.named.iter().any(|server| server.name.as_str() == name)

@@ -231,13 +231,9 @@ fn server_name(
     if let Some(link) = known.iter().find(is_same) {
         return link.name.clone();
     }
-    let is_free = |name: &ServerName| known.iter().all(|link| link.name != *name);
-    let numbered = (2..).map(|number| format!("{base}-{number}"));
-    std::iter::once(base.to_owned())
-        .chain(numbered)
-        .map(ServerName::new)
-        .find(is_free)
-        .unwrap_or_else(|| ServerName::new(base))
+    ServerName::free(base, |name| {
+        known.iter().any(|link| link.name.as_str() == name)
+    })
 }
 
 /// The calls that a new demo starts: about 4, 3 and 10 minutes long.

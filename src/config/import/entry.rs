@@ -11,7 +11,7 @@ use super::reason::SkipReason;
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        template_of,
+        template_of, wrap::is_wrapped,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -94,6 +94,7 @@ pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor)
     let value = with_plain_command(value);
     let outcome = match value.as_object() {
         _ if !is_name(name) => Err(SkipReason::Name),
+        Some(fields) if is_wrapped(fields) => Err(SkipReason::Wrapped),
         Some(fields) => EntryReader {
             name,
             fields,

@@ -35,6 +35,8 @@ pub enum SkipReason {
     Name,
     #[error("not a table")]
     NotTable,
+    #[error("it goes through longhaul already")]
+    Wrapped,
     #[error("disabled in this file")]
     Disabled,
     #[error("built into Goose")]

@@ -42,20 +42,23 @@ pub(crate) struct WrappableEntry {
 impl WrappableEntry {
     /// Whether longhaul stands there already.
     pub(crate) fn is_wrapped(&self) -> bool {
-        let words = ["command", "cmd", "args"].iter();
-        let words = words.filter_map(|key| self.fields.get(*key));
-        let words = words.flat_map(|value| match value {
-            Value::Array(words) => words.clone(),
-            word => vec![word.clone()],
-        });
-        let words: Vec<String> = words
-            .filter_map(|word| word.as_str().map(str::to_owned))
-            .collect();
-        // The program may have another name, such as `longhaul-0.2`.
-        let is_longhaul = |word: &String| {
-            let name = word.rsplit('/').next();
-            name.is_some_and(|name| name.contains("longhaul"))
-        };
-        words.iter().any(is_longhaul) && words.iter().any(|word| word == "proxy")
+        is_wrapped(&self.fields)
     }
+}
+
+/// Whether an entry with these members starts `longhaul proxy`.
+pub(in crate::config) fn is_wrapped(fields: &Map<String, Value>) -> bool {
+    let words = ["command", "cmd", "args"].iter();
+    let words = words.filter_map(|key| fields.get(*key));
+    let words = words.flat_map(|value| match value {
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
+        word => Vec::from_iter(word.as_str()),
+    });
+    let words: Vec<&str> = words.collect();
+    // The program may have another name, such as `longhaul-0.2`.
+    let is_longhaul = |word: &&str| {
+        let name = word.rsplit('/').next();
+        name.is_some_and(|name| name.contains("longhaul"))
+    };
+    words.iter().any(is_longhaul) && words.contains(&"proxy")
 }

@@ -11,6 +11,7 @@ mod json;
 mod toml;
 mod yaml;
 
+pub(in crate::config) use self::entry::is_wrapped;
 pub(crate) use self::{
     backup::{Backup, Replaced},
     entry::{ProxyCommand, WrapError, WrappableEntry},

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The reply to actions in a read-only window.
-pub(super) const READ_ONLY: &str = "read only: tasks can't be started, changed or stopped";
+pub(super) const READ_ONLY: &str = "read-only: tasks can't be started, changed or stopped";
 
 /// Actions that start, change or stop something.
 const CHANGES: [Action; 16] = [

@@ -121,6 +121,8 @@ pub struct GroupCounts {
     pub needs: usize,
     /// Ended tasks that the user has not seen.
     pub new: usize,
+    /// Those that `.` folds away.
+    pub foldable: usize,
 }
 
 /// A row of the list.

@@ -160,7 +160,7 @@ pub fn exit_note(state: &State) -> ExitNote {
             format!("{}; to watch them: {command}", kept(open))
         }
         (Some(_), Some(outcomes)) => {
-            format!("keeper stopped: {outcomes}; to open the list again: {command}")
+            format!("keeper stopped ({outcomes}); to open the list again: {command}")
         }
         (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: {command}"),
     };

@@ -71,6 +71,7 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
     let mut counts = GroupCounts::default();
     for task_row in shown.filter(|task_row| title.has(task_row)) {
         let group = task_row.group();
+        counts.foldable += usize::from(task_row.listed_group == Group::Finished);
         if matches!(title, GroupTitle::Need(listed_group) if listed_group != group) {
             let [needs, running, done] = &mut counts.left;
             *match group {

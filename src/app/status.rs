@@ -179,7 +179,7 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: cannot reach {} ({}); next retry {} ({} to retry now)",
+            "{title}: could not reach {} ({}); next retry {} ({} to retry now)",
             text::clean_line(task_row.view.task.server.as_str()),
             text::clean_line(why),
             until_phrase(*next, now),
@@ -215,26 +215,12 @@ fn demo_line(state: &State, columns: usize) -> String {
         return format!("try: {new} new call, {again} run again, {cut} break");
     }
     let cut_network = format!("try: {cut}, then c to cut the network");
-    let Some(driver) = state.session.driver else {
-        return format!("{cut_network} for 5 s");
-    };
-    let (pid, again) = (driver.pid, &state.setup.reopens_with);
-    let (more, less) = if driver.is_keeper {
-        (
-            format!("press {quit} (or kill -9 {pid}) and run {again} again"),
-            format!("{quit}, then run {again} again"),
-        )
-    } else {
-        (
-            format!("kill -9 {pid} and run {again} again"),
-            format!("kill -9 {pid}"),
-        )
-    };
-    let whole = format!("{cut_network} for 5 s; or {more}");
+    let reopen = &state.setup.reopens_with;
+    let whole = format!("{cut_network} for 5 s; or press {quit} and run {reopen} again");
     if text::width(&whole) <= columns {
         whole
     } else {
-        format!("{cut_network}; or {less}")
+        format!("{cut_network}; or {quit}, then run {reopen} again")
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) enum CliCommand {
     #[command(visible_alias = "ps")]
     #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
     Ls(LsArgs),
-    /// Show everything about a task.
+    /// Show the details of a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
     Show(TaskArgs),
     /// Print the result of a task.

@@ -24,7 +24,7 @@ pub(super) enum ServersCommand {
     /// Connect to servers and report what they support and what a lost connection does to calls.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
     Test(TestServersArgs),
-    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; contacts and starts no server.
+    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.

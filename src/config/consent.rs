@@ -101,7 +101,10 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
         lines.push(match from.as_slice() {
             _ if changes_code(name) => format!("  {shown} = {}", visible(value.as_str())),
             [] => format!("  {shown} from the configuration"),
-            from => format!("  {shown} from {}", from.join(", ")),
+            from => format!(
+                "  {shown}, from your environment variable {}",
+                from.join(", ")
+            ),
         });
     }
     let templates = program

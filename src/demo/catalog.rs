@@ -86,7 +86,7 @@ fn checkpoint_tools() -> [Definition; 6] {
         ),
         (
             "list_session_tasks",
-            "List the tasks of a client id, with their checkpoints",
+            "List the tasks that belong to a client id, with their checkpoints",
             ToolTaskSupport::Never,
             json!({"client_id": text()}),
             &["client_id"],
@@ -150,7 +150,7 @@ fn other_tools() -> [Definition; 7] {
         ),
         (
             "render_movie",
-            "Render the frames of a scene; a server task that outlives its client and the server",
+            "Render the frames of a scene; runs as a server task that survives a disconnect and a restart of the server",
             ToolTaskSupport::Required,
             json!({
                 "scene": text(),
@@ -179,7 +179,7 @@ fn other_tools() -> [Definition; 7] {
         ),
         (
             "sign_contract",
-            "Sign a contract on a web page of this server",
+            "Sign a contract on this server's web page",
             ToolTaskSupport::Never,
             json!({"name": text()}),
             &["name"],

@@ -96,7 +96,7 @@ impl HistoryEntry {
                     "live" | "unwatched" => why,
                     _ => format!("disconnected: {why}"),
                 };
-                HistoryLine::new("contact", text)
+                HistoryLine::new("connection", text)
             }
             HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
                 let reason = reason

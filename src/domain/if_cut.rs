@@ -157,9 +157,9 @@ impl CutReason {
                 );
             }
             Self::NotSent => "not sent yet; longhaul sends it later",
-            Self::AwaitsAnswer => "waiting for your answer; nothing is running",
+            Self::AwaitsAnswer => "nothing is running; the question stays until you answer it",
             Self::Checkpoint { step: None } => "the tool keeps a checkpoint on the server",
-            Self::ServerTask => "server task; longhaul finds it again by its id",
+            Self::ServerTask => "server task, which longhaul can find by its id",
             Self::UnboundTask => "server task that survives the end of its session",
             Self::RanAsTask => "the last call of this tool ran as a server task",
             Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",

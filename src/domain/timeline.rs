@@ -29,7 +29,7 @@ impl Activity {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Disconnected => "disconnected",
-            Self::Unwatched => "longhaul off",
+            Self::Unwatched => "no longhaul running",
             Self::Asking => "asking",
         }
     }

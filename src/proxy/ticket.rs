@@ -151,7 +151,7 @@ pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> 
         })
         .collect();
     let words = if lines.is_empty() {
-        "There is nothing to collect.".to_owned()
+        "No call is open, and there is nothing to collect.".to_owned()
     } else {
         lines.join("\n")
     };

@@ -344,7 +344,7 @@ impl ExchangeRecorder {
             return;
         }
         let why = match event {
-            ExchangeEvent::Ended => "the server ended it",
+            ExchangeEvent::Ended => "closed by the server",
             ExchangeEvent::Broken { why }
             | ExchangeEvent::NotSent { why, .. }
             | ExchangeEvent::NoAnswer { why }

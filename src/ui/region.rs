@@ -120,9 +120,16 @@ impl<'b> Region<'b> {
     /// Notes in the last row how many lines follow.
     pub(crate) fn put_more_below(&mut self, below: usize) {
         if self.area.height > 0 && below > 0 {
+            let y = self.area.height - 1;
             let more = format!(" {} more {}", grouped(below), self.glyphs().arrows[1]);
             let more = self.theme.span(more, Role::Dim);
-            self.put_right(self.area.width, self.area.height - 1, more);
+            let x = self.put_right(self.area.width, y, more);
+            let cell = (self.area.x + x.saturating_sub(1), self.area.y + y);
+            // The note covers the end of a long line.
+            if x > 0 && self.buffer.cell(cell).is_some_and(|it| it.symbol() != " ") {
+                let cut = self.theme.span(self.glyphs().more, Role::Dim);
+                self.put(x - 1, y, cut);
+            }
         }
     }
 

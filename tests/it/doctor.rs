@@ -180,7 +180,7 @@ fn reports_each_problem_with_a_fix() {
     );
     assert!(has(&of(&ran, "config"), "warning", "flavour"), "{ran:#?}");
     assert!(
-        has(&of(&ran, "server gone"), "error", "cannot reach"),
+        has(&of(&ran, "server gone"), "error", "could not reach"),
         "{ran:#?}"
     );
     assert!(

@@ -313,7 +313,7 @@ fn the_empty_screen_previews_an_import() {
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
     screen.press("i");
-    screen.wait_for("This contacts no server and starts no program.");
+    screen.wait_for("This doesn't contact any server or start any program.");
     screen.wait_for(&format!("new lab: http://{addr}/mcp"));
     screen.wait_for("skipped odd: longhaul does not support ws");
     screen.press("n");

@@ -265,7 +265,9 @@ fn an_idle_keeper_exits() {
     });
     assert!(!kept.paths().socket().exists());
     until("it says so in its log", || {
-        kept.ok(&["keeper", "log"]).out.contains("the keeper exits")
+        kept.ok(&["keeper", "log"])
+            .out
+            .contains("the keeper has exited")
     });
 }
 

@@ -142,7 +142,7 @@ fn a_host_does_not_see_what_belongs_to_another_one() {
     other.notify("notifications/initialized", &json!({}));
     let collected = other.call("longhaul_collect", &id);
     assert!(
-        text(&collected).starts_with("no call of this host"),
+        text(&collected).starts_with("this host has no call"),
         "{collected}"
     );
     let list = other.call("longhaul_tasks", &json!({}));

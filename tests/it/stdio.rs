@@ -163,7 +163,7 @@ fn starts_nothing_before_approval_and_asks_after_a_change() {
         format!("argument 2 {}", state.display()),
         "directory  /".to_owned(),
         "GIVEN from the configuration".to_owned(),
-        "SECRET from MY_SECRET".to_owned(),
+        "SECRET, from your environment variable MY_SECRET".to_owned(),
     ];
     for line in shown {
         assert!(asked.err.contains(&line), "{line}: {asked:#?}");
@@ -232,7 +232,7 @@ fn a_hostile_command_is_shown_harmlessly() {
             "{shown}"
         );
     }
-    assert!(asked.err.contains("A from B") && !asked.err.contains("hunter22"));
+    assert!(asked.err.contains("A, from your environment variable B") && !asked.err.contains("hunter22"));
     // What says which code is run is no secret.
     assert!(asked.err.contains("LD_PRELOAD = /tmp/evil.so"));
 }

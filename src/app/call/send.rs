@@ -52,7 +52,7 @@ pub(super) fn show_errors(
     (form.errors, form.wrong) = (lines, wrong);
     if form.may_send_unchecked {
         let key = state.key(Action::Send);
-        state.reply(format!("press {key} again to send it unchecked"));
+        state.reply(format!("press {key} again to send the call unchecked"));
     }
     form.focus_first_error();
 }

@@ -49,9 +49,9 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
     } else if all(Task::is_queued) {
         "The call has not been sent."
     } else if all(|task| task.resumability.checkpoint) {
-        "The server will be asked to stop. The checkpoint is kept there."
+        "longhaul asks the server to stop the call. The server keeps the checkpoint."
     } else {
-        "The server will be asked to stop. Work already done is not undone."
+        "longhaul asks the server to stop the call. Work already done is not undone."
     };
     lines.push(effect.to_owned());
     lines.into_iter().map(BodyLine::plain).collect()

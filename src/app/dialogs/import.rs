@@ -9,7 +9,7 @@ use super::{
 
 /// `lines` has a line for each file and server, `new` is the number of new servers.
 pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
-    let first = BodyLine::plain("This contacts no server and starts no program.");
+    let first = BodyLine::plain("This doesn't contact any server or start any program.");
     let found = lines
         .iter()
         .map(|line| BodyLine::plain(text::clean_line(line)));

@@ -60,8 +60,12 @@ fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
 }
 
 fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuItem> {
-    let verb = if stops_keeper { "stop" } else { "quit" };
-    let mut items = vec![MenuItem::new('s', "stay", MenuAction::Stay)];
+    let (verb, stay) = if stops_keeper {
+        ("stop", "keep it running")
+    } else {
+        ("quit", "don't quit")
+    };
+    let mut items = vec![MenuItem::new('s', stay, MenuAction::Stay)];
     if !calls.lost.is_empty() {
         let lost = match calls.lost.len() {
             1 => "the call that would be lost has",
@@ -76,7 +80,7 @@ fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuIt
         format!("cancel all and {verb}"),
         MenuAction::CancelAllAndQuit,
     );
-    let why_not = state.setup.readonly.then(|| "read only".to_owned());
+    let why_not = state.setup.readonly.then(|| "read-only".to_owned());
     items.push(cancel.unless(why_not));
     items
 }

@@ -80,7 +80,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
     items.push(item('f', &forget, MenuAction::Forget(id.clone())));
     if state.setup.readonly {
         for item in items.iter_mut().skip(1) {
-            item.why_not = Some("read only".to_owned());
+            item.why_not = Some("read-only".to_owned());
         }
     }
     items

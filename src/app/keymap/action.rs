@@ -130,8 +130,8 @@ impl Scope {
         match self {
             Self::List => "In the list and most panes",
             Self::Detail => "In the detail pane",
-            Self::Tools => "In the tools",
-            Self::Servers => "In the servers",
+            Self::Tools => "In the tools pane",
+            Self::Servers => "In the servers pane",
             Self::Messages => "In the messages",
             Self::Timeline => "In the timeline",
             Self::Menu => "In a dialog",

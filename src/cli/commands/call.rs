@@ -319,7 +319,7 @@ fn report_used_key(
     }
     let arguments = text::clean_line(&before.arguments);
     context.terminal.warn(format!(
-        "{id} used this key for a different call: {} {}; following that call; to start yours, choose another --once key",
+        "nothing new was started, because {id} used this key for a different call: {} {}; to start yours, choose another --once key",
         text::clean_line(&before.tool),
         text::truncate(&arguments, 200)
     ));

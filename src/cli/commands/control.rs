@@ -206,7 +206,8 @@ fn check_view(
     let notice = task.notice.as_deref();
     if is_late && let Connectivity::Offline { why, .. } = &view.contact {
         let server = &task.server;
-        let message = format!("cannot reach {server} ({why}); the request for {id} stays pending");
+        let message =
+            format!("could not reach {server} ({why}); the request for {id} stays pending");
         return Some(ActionResult::new(code::UNREACHABLE, message));
     }
     let result = match (action, &task.status) {

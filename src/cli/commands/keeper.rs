@@ -174,7 +174,7 @@ fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8
     log::start_keeper_log(&context.paths)?;
     let ended = block_on(drive(context, background, inherited));
     match &ended {
-        Ok(_) => tracing::info!("the keeper exits"),
+        Ok(_) => tracing::info!("the keeper has exited"),
         Err(fail) => {
             tracing::error!("{}", fail.message());
             if background {

@@ -159,7 +159,7 @@ pub(in crate::cli) fn remove(
 enum DeleteError {
     #[error("could not {0}")]
     Store(#[from] StoreError),
-    #[error("{} is using it; stop it first, a keeper with `longhaul keeper stop` and the same --session", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    #[error("{} is using it; stop that process first (a keeper: `longhaul --session NAME keeper stop`)", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Driven(Option<u32>),
     #[error("could not {0}; use --force to delete it")]
     Unreadable(StoreError),

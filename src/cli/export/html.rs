@@ -240,9 +240,9 @@ fn timeline(out: &mut String, task: &Task, entries: &[HistoryEntry]) {
         "<line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{base}\" y2=\"{base}\"/>\n\
          <text x=\"0\" y=\"{0}\">{1}</text>\n\
          <text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{2}, after {3}</text>\n</svg>\n\
-         <p>The bar is what the task was doing: running, paused, cut (no connection), asking (a question waited), \
-         unwatched (no longhaul was running), waiting (not sent yet). A number above it marks an attempt, ? a question. \
-         The curve is progress.</p>",
+         <p>The bar shows what the task was doing: running, paused, disconnected, asking (a question was open), \
+         unwatched (no longhaul process was running) or waiting (not sent yet). A number above the bar marks an attempt, \
+         a ? marks a question. The curve shows the progress.</p>",
         base + 18.0,
         escaped(&begin.rfc3339()),
         escaped(&end.rfc3339()),

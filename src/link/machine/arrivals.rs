@@ -293,7 +293,7 @@ impl Link {
                 continue;
             }
             let why = in_flight.came.clone();
-            let why = why.unwrap_or_else(|| "no answer in time".to_owned());
+            let why = why.unwrap_or_else(|| "no response in time".to_owned());
             self.unanswered(&in_flight, why, false);
         }
     }

@@ -177,9 +177,9 @@ impl Link {
             // On pipes nothing tells that a call was taken.
             let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
-                "its program was notified, which cancels it".to_owned()
+                "cancelled by telling its program".to_owned()
             } else {
-                "its connection was closed, which cancels it".to_owned()
+                "cancelled by closing its connection".to_owned()
             };
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had turned it into a task, that task continues");

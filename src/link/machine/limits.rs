@@ -71,7 +71,7 @@ impl Link {
             self.send_task_cancel(id, &server_task);
             "its task was cancelled"
         } else if is_modern && !self.record.is_process() {
-            "its connection was closed, which cancels it"
+            "cancelled by closing its connection"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled_notification(&request_id, "timed out");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);

@@ -34,7 +34,7 @@ const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The answer to an id that [`COLLECT`] can't use.
-const NOT_A_CALL: &str = "no call of this host has that id; call longhaul_tasks for a list";
+const NOT_A_CALL: &str = "this host has no call with that id; call longhaul_tasks for a list";
 
 /// Members of `_meta` in which hosts name their calls.
 const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
@@ -101,8 +101,11 @@ impl Proxy {
                 self.ask(Asked::Calls { id, list }, self.own_calls());
             }
             COLLECT => {
-                let task = arguments.get("id").and_then(Value::as_str);
-                let Some(task) = task.and_then(|it| TaskId::parse(it.trim())) else {
+                let Some(task) = arguments.get("id").and_then(Value::as_str) else {
+                    let words = "`id` is missing; call longhaul_tasks for a list of ids";
+                    return self.respond(&id, &failure(words));
+                };
+                let Some(task) = TaskId::parse(task.trim()) else {
                     return self.respond(&id, &failure(NOT_A_CALL));
                 };
                 self.ask_for_task(id, task, COLLECT, params);

@@ -83,7 +83,7 @@ fn border(pane: &mut Region<'_>, state: &State, task_row: &TaskRow) {
 const LABEL: u16 = 14;
 
 /// The most rows of a fact.
-const FACT_ROWS: usize = 3;
+const FACT_ROWS: usize = 4;
 
 /// Draws the facts on the left and the newest log entries on the right.
 fn now_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow, now: Stamp) {
@@ -126,8 +126,15 @@ fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
     let available = usize::from(region.columns().saturating_sub(LABEL)).max(1);
     let mut height = 0;
     let rows = facts.iter().map(|(label, value, role)| {
-        let lines = wrap(value, available).into_iter().take(FACT_ROWS);
-        let lines: Vec<Line<'_>> = lines.map(|line| theme.span(line, *role).into()).collect();
+        let mut lines = wrap(value, available);
+        if lines.len() > FACT_ROWS {
+            let rest = lines.split_off(FACT_ROWS - 1).join(" ");
+            lines.push(text::cut(&rest, available, theme.glyphs.more).into_owned());
+        }
+        let lines: Vec<Line<'_>> = lines
+            .into_iter()
+            .map(|line| theme.span(line, *role).into())
+            .collect();
         let count = u16::try_from(lines.len()).unwrap_or(1);
         height += count;
         let cells = [
@@ -351,7 +358,7 @@ fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, 
     }
     let end = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
     let legend = format!(
-        "   {} live  {} disconnected  {} computer asleep  {} longhaul off  {} replay  {} gap",
+        "   {} live  {} disconnected  {} computer asleep  {} no longhaul running  {} replay  {} gap",
         signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
     );
     let columns = usize::from(region.columns());

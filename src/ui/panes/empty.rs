@@ -28,7 +28,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
     let intro = [
         "No tasks yet.",
         "",
-        "A task is one call of a tool on an MCP server. It stays in this list if the network fails or you close this \
+        "A task is one call of a tool on an MCP server. It stays in this list even if the network fails or you close this \
          terminal.",
         "",
     ];

@@ -143,6 +143,7 @@ fn heading<'t>(
         paused,
         needs,
         new,
+        foldable,
     } = counts;
     let is_of_done = *title == GroupTitle::Need(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
@@ -150,26 +151,26 @@ fn heading<'t>(
     let [to_needs, to_running, to_done] = left;
     let is_of_paused = *title == GroupTitle::Status("paused");
     let parts = [
-        (needs, "", need(needs), is_of_server),
-        (paused, "", "paused", !is_of_paused),
-        (new, "", "new", is_of_done || is_of_server),
+        (needs, need(needs), is_of_server),
+        (paused, "paused", !is_of_paused),
+        (new, "new", is_of_done || is_of_server),
         // Not counted in the heading: they belong to other groups by now.
-        (to_needs, "+", need(to_needs), true),
-        (to_running, "+", "running", true),
-        (to_done, "+", "finished", true),
+        (to_needs, need(to_needs), true),
+        (to_running, "running again", true),
+        (to_done, "just finished", true),
     ];
     let shown = parts
         .into_iter()
         .filter(|(count, .., is_shown)| *count > 0 && *is_shown);
     let parts: Vec<String> = shown
-        .map(|(count, sign, word, _)| format!("{sign}{} {word}", text::grouped(count)))
+        .map(|(count, word, _)| format!("{} {word}", text::grouped(count)))
         .collect();
     let mut heading = format!(" {name} {}", text::grouped(count));
     if !parts.is_empty() {
         heading = format!("{heading} ({})", parts.join(", "));
     }
     let is_folded = state.list.is_folded;
-    let fold = match is_of_done || is_folded && !matches!(title, GroupTitle::Need(_)) {
+    let fold = match is_of_done || is_folded && foldable > 0 {
         true if is_folded => "   (. to unfold)",
         true => "   (. to fold)",
         false => "",

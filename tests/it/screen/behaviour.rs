@@ -100,7 +100,7 @@ fn keys_that_cannot_act_answer_why() {
     assert_eq!(asks(&screen), []);
     screen.state.setup.readonly = true;
     screen.keys("n");
-    assert!(answer(&screen).contains("read only"));
+    assert!(answer(&screen).contains("read-only"));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     screen.state.setup.readonly = true;
     screen.todo.clear();
     screen.keys(":").type_in("save-view other").keys("enter");
-    assert!(answer(&screen).contains("read only"));
+    assert!(answer(&screen).contains("read-only"));
     assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
     assert_eq!(screen.state.list.rows, shown);
@@ -1689,7 +1689,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 finished"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 (+1 finished) "), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3 (1 just finished) "), "{drawn}");
     assert!(drawn.contains(" FINISHED 2 (1 new)"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
@@ -1698,7 +1698,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
     assert!(
-        drawn.contains(" RUNNING 3 (1 paused, +1 finished)"),
+        drawn.contains(" RUNNING 3 (1 paused, 1 just finished)"),
         "{drawn}"
     );
 }
@@ -1834,7 +1834,7 @@ fn quit_offers_no_wait_when_no_call_would_end() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(4));
     screen.keys("q").wait(500);
-    assert!(screen.draw().contains("stay"));
+    assert!(screen.draw().contains("don't quit"));
     assert!(!screen.draw().contains("quit once"));
 }
 
@@ -2082,7 +2082,7 @@ fn sends_a_schema_violation_unchecked_on_the_second_request() {
     // Typing on takes the doubt back.
     screen.keys("backtab").type_in("d").keys("ctrl-s");
     assert_eq!(started(&mut screen), []);
-    assert!(answer(&screen).contains("again to send it unchecked"));
+    assert!(answer(&screen).contains("again to send the call unchecked"));
     screen.keys("ctrl-s");
     let calls = started(&mut screen);
     assert!(

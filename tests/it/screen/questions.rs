@@ -268,7 +268,7 @@ fn answering_needs_a_question_and_write_access() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.state.setup.readonly = true;
     screen.go_to("k3v9ra").keys("enter");
-    assert!(is_closed(&screen) && notice(&screen).contains("read only"));
+    assert!(is_closed(&screen) && notice(&screen).contains("read-only"));
     let mut screen = Screen::morning(USUAL, colour());
     screen.go_to("q7m2xk").keys("tab a");
     assert!(is_closed(&screen) && notice(&screen).contains("has no question"));

@@ -69,7 +69,7 @@ fn counts_an_outage_from_the_cut_even_while_unwatched() {
     assert_eq!(
         told,
         [
-            "longhaul was not running for up to 1m 0s",
+            "longhaul was not running for at most 1m 0s",
             "back after 1m 2s"
         ]
     );

@@ -387,7 +387,7 @@ fn report_failure(
     match obstacle {
         Obstacle::Unreachable(why) => checks.wrong(
             subject,
-            format!("cannot reach {origin} ({why})"),
+            format!("could not reach {origin} ({why})"),
             "check that it is running and that the URL is right; its tasks wait for it",
         ),
         Obstacle::Untrusted(why) => checks.wrong(
@@ -452,10 +452,10 @@ fn report_resumability(
         }
     }
     if ways.is_empty() {
-        let next = "`longhaul servers test` shows what quitting would do to calls of each tool";
+        let next = "`longhaul servers test` shows what that does to calls of each tool";
         checks.warning(
             subject,
-            "found no way to resume a call, so quitting may end it",
+            "found no way to resume a call, so losing the connection may end it",
             next,
         );
     } else {

@@ -226,6 +226,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
             let message = message
                 .strip_prefix(&format!("{name} "))
                 .unwrap_or(&message);
+            let message = message.strip_prefix("is ").unwrap_or(message);
             return context.terminal.print(&format!("{name}: {message}"));
         }
     };

@@ -21,7 +21,7 @@ use dbus_secret_service_keyring_store::Store;
 /// The service name of our entries in the keychain.
 const SERVICE: &str = "longhaul";
 /// How long a caller waits for the keychain. A later answer is cached for the next caller.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// When to ask again for a key that was not found, because the user may have unlocked the keychain. Asking more often could
 /// open one dialog after another.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -126,37 +126,12 @@ impl Keychain {
         }
     }
 
-    /// A handle that never waits and returns only cached keys.
-    pub(super) fn without_waiting(&self) -> Self {
+    /// A handle that waits this long for an answer; with no time, it returns only cached keys.
+    pub(super) fn waiting(&self, timeout: Duration) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            timeout: Duration::ZERO,
+            timeout,
         }
-    }
-
-    /// A handle that waits for an answer.
-    pub(super) fn with_waiting(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            timeout: ANSWER_TIMEOUT,
-        }
-    }
-
-    /// A keychain with a fixed answer for one key.
-    #[cfg(test)]
-    pub(super) fn with_answer(name: &str, answer: KeyResult) -> Self {
-        Self::with_lookup(name, move || answer)
-    }
-
-    /// A keychain with a running lookup of one key.
-    #[cfg(test)]
-    pub(super) fn with_lookup(
-        name: &str,
-        answer: impl FnOnce() -> KeyResult + Send + 'static,
-    ) -> Self {
-        let keychain = Self::new(None);
-        keychain.start_lookup(&mut keychain.lookups(), name, move |_| answer());
-        keychain
     }
 
     /// The key of this name, if there is one.
@@ -299,6 +274,23 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    impl Keychain {
+        /// A keychain with a fixed answer for one key.
+        pub(in crate::auth) fn with_answer(name: &str, answer: KeyResult) -> Self {
+            Self::with_lookup(name, move || answer)
+        }
+
+        /// A keychain with a running lookup of one key.
+        pub(in crate::auth) fn with_lookup(
+            name: &str,
+            answer: impl FnOnce() -> KeyResult + Send + 'static,
+        ) -> Self {
+            let keychain = Self::new(None);
+            keychain.start_lookup(&mut keychain.lookups(), name, move |_| answer());
+            keychain
+        }
+    }
 
     #[test]
     fn waits_only_once_for_an_unresponsive_keychain() {

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{
     AuthError,
-    keychain::{Keychain, KeychainError},
+    keychain::{ANSWER_TIMEOUT, Keychain, KeychainError},
     sealing,
 };
 use crate::{
@@ -77,16 +77,6 @@ pub enum ClientAuth {
     ClientSecretPost,
 }
 
-impl ClientAuth {
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ClientSecretBasic => "client_secret_basic",
-            Self::ClientSecretPost => "client_secret_post",
-        }
-    }
-}
-
 /// longhaul's client registration at an issuer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnClient {
@@ -104,7 +94,7 @@ pub struct OwnClient {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Login {
     /// When the user signed in. A refresh doesn't change it, so a new value means a new sign-in.
-    #[serde(default = "epoch")]
+    #[serde(default)]
     pub signed_in_at: Wall,
     /// Who issued the tokens, as the exact string. Nobody else may see them.
     pub issuer: String,
@@ -136,10 +126,6 @@ impl Login {
     pub fn is_due(&self, now: Wall) -> bool {
         self.refresh_at.is_some_and(|at| at <= now)
     }
-}
-
-fn epoch() -> Wall {
-    Wall(0)
 }
 
 /// The state of a server's token according to the login file.
@@ -241,7 +227,7 @@ impl Logins {
     pub(super) fn without_waiting(&self) -> Self {
         Self {
             file: self.file.clone(),
-            keychain: self.keychain.without_waiting(),
+            keychain: self.keychain.waiting(Duration::ZERO),
         }
     }
 
@@ -265,7 +251,7 @@ impl Logins {
     async fn in_background(&self, work: impl FnOnce(&Self) + Send + 'static) {
         let logins = Self {
             file: self.file.clone(),
-            keychain: self.keychain.with_waiting(),
+            keychain: self.keychain.waiting(ANSWER_TIMEOUT),
         };
         // The panic hook has reported a panic.
         let _ = tokio::task::spawn_blocking(move || work(&logins)).await;

@@ -23,7 +23,7 @@ use url::Url;
 
 pub use self::registration::SignInOptions;
 use crate::{
-    domain::{base64_url, server_url, text},
+    domain::{base64_url, server_url, server_url::short_name as host, text},
     store::StoreError,
     transport::FetchError,
 };
@@ -88,15 +88,6 @@ impl AuthError {
             FetchError::Transient(why) => Self::Unreachable { host, why },
             FetchError::Permanent(why) => Self::Untrusted(format!("{host}: {why}")),
         }
-    }
-}
-
-/// The host of a URL for people, with its port if that is not the default.
-fn host(url: &Url) -> String {
-    let name = url.host_str().unwrap_or("?");
-    match url.port() {
-        Some(port) => format!("{name}:{port}"),
-        None => name.to_owned(),
     }
 }
 

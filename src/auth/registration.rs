@@ -98,7 +98,7 @@ async fn register(
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": auth.label(),
+        "token_endpoint_auth_method": auth,
     });
     let response = fetcher
         .fetch(endpoint, FetchRequest::Json(body.to_string()))

@@ -4,7 +4,6 @@
 //! Invariant: only one process at a time uses a refresh token, and it reads the token after it has locked the file.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -133,14 +132,6 @@ impl TokenCache {
 /// Whether less than [`RETRY_DELAY`] has passed. If the clock was set back, it counts as passed.
 fn is_recent(at: Wall, now: Wall) -> bool {
     at <= now && now.since(at) < RETRY_DELAY
-}
-
-impl fmt::Debug for TokenManager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenManager")
-            .field("name", &self.refresher.name)
-            .finish_non_exhaustive()
-    }
 }
 
 impl TokenManager {

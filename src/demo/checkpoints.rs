@@ -6,6 +6,7 @@
 use std::{path::Path, sync::Arc};
 
 use rusqlite::{OptionalExtension, Row, params};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::database::{self, Database, now_ms, random_id, rfc3339};
@@ -14,7 +15,8 @@ use crate::demo::error::DemoError;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The status of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum CheckpointStatus {
     Running,
     Paused,
@@ -39,14 +41,7 @@ impl CheckpointStatus {
     }
 
     fn of(label: &str) -> Self {
-        match label {
-            "running" => Self::Running,
-            "paused" => Self::Paused,
-            "cancelled" => Self::Cancelled,
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            _ => Self::Interrupted,
-        }
+        serde_json::from_value(label.into()).unwrap_or(Self::Interrupted)
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CustomRequest, InputResponses, ProgressNotificationParam, ProgressToken},
+    model::{CustomRequest, ErrorCode, InputResponses, ProgressNotificationParam, ProgressToken},
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -312,7 +312,13 @@ impl ToolContext {
             return;
         };
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        if let Err(error) = self.shared.events.append_json(stream, &message) {
+        // Not through the SDK.
+        let message = message.to_string();
+        let appended = self
+            .shared
+            .events
+            .append(stream, None, Some(&message), false);
+        if let Err(error) = appended {
             tracing::warn!(%error, "could not store a notification");
         }
     }
@@ -354,4 +360,8 @@ pub(super) fn internal(error: impl std::fmt::Display) -> ErrorData {
 
 pub(super) fn invalid(message: impl Into<String>) -> ErrorData {
     ErrorData::invalid_params(message.into(), None)
+}
+
+pub(super) fn not_found(message: impl Into<String>) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message.into(), None)
 }

@@ -7,7 +7,7 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
         CompleteRequestMethod, CompleteRequestParams, CompleteResult, CreateTaskResult,
-        CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult,
+        CustomRequest, CustomResult, DiscoverResult, GetTaskParams, GetTaskResult,
         InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
         ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::demo::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{LEVELS, LogSeverity, internal},
+    context::{LEVELS, LogSeverity, internal, not_found},
     handler::{Handler, ProtocolEra, TOOLS_TTL_MS, find_task, start_task, wants_task},
     modern, passthrough, stateful,
     tools::ToolInvocation,
@@ -147,8 +147,7 @@ impl ServerHandler for Handler {
                 return Ok(CreateTaskResult::new(modern::task(&task)).into());
             }
             ProtocolEra::StatefulTasks if task_support(tool) == ToolTaskSupport::Required => {
-                let message = format!("{tool} only runs as a task");
-                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
+                return Err(not_found(format!("{tool} only runs as a task")));
             }
             // Without task support, the work runs on the call's own stream.
             _ => {}
@@ -194,11 +193,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let Some(method) = passthrough::original(&request.method) else {
-            return Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                request.method,
-                None,
-            ));
+            return Err(not_found(request.method));
         };
         let params = request.params.unwrap_or_default();
         match ProtocolEra::of(&context) {

@@ -132,15 +132,6 @@ impl Events {
         Ok(())
     }
 
-    /// Appends a notification to an open stream, bypassing the SDK.
-    pub(super) fn append_json(
-        &self,
-        stream: &str,
-        message: &serde_json::Value,
-    ) -> Result<EventId, EventStoreError> {
-        self.append(stream, None, Some(&message.to_string()), false)
-    }
-
     /// Closes an open stream with a response that the SDK can no longer send.
     pub(super) fn close_with(&self, stream: &str, response: &serde_json::Value) {
         if let Err(error) = self.append(stream, None, Some(&response.to_string()), true) {
@@ -148,7 +139,8 @@ impl Events {
         }
     }
 
-    fn append(
+    /// Appends a message, opening the stream if it is new; with `closes` it is the last one.
+    pub(super) fn append(
         &self,
         stream: &str,
         session: Option<&str>,
@@ -256,15 +248,6 @@ impl Events {
             .collect())
     }
 
-    /// All events of a stream, then live ones: the response to the request that opened it.
-    pub(super) fn follow(
-        self: &Arc<Self>,
-        stream: &str,
-        connection: Option<Arc<ConnectionHandle>>,
-    ) -> EventStream {
-        self.follow_stream(stream, 0, connection)
-    }
-
     /// The events after `position`, then live ones: the response to a resuming GET.
     pub(super) fn resume(
         self: &Arc<Self>,
@@ -277,10 +260,11 @@ impl Events {
         {
             return self.follow_session(session, &position.stream, after, connection);
         }
-        Ok(self.follow_stream(&position.stream, after, connection))
+        Ok(self.follow(&position.stream, after, connection))
     }
 
-    fn follow_stream(
+    /// The events of a stream after `after`, then live ones; all of them are the response to the request that opened it.
+    pub(super) fn follow(
         self: &Arc<Self>,
         stream: &str,
         after: i64,

@@ -150,6 +150,7 @@ impl FromStr for Fault {
 }
 
 /// The fault state of one boot. A one-shot fault applies to the first taker.
+#[derive(Default)]
 pub(super) struct Faults {
     /// When the current or last cut ends.
     cut_until: watch::Sender<Option<Instant>>,
@@ -166,14 +167,8 @@ pub(super) struct Faults {
 impl Faults {
     pub(super) fn new() -> Self {
         Self {
-            cut_until: watch::Sender::new(None),
             is_listening: watch::Sender::new(true),
-            cut_token: Mutex::new(CancellationToken::new()),
-            stall_until: Mutex::new(None),
-            drop_next: AtomicBool::new(false),
-            duplicate_next: AtomicBool::new(false),
-            fail_polls_until: Mutex::new(None),
-            hang_next_poll: AtomicBool::new(false),
+            ..Self::default()
         }
     }
 

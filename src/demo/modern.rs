@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    context::internal,
+    context::{internal, not_found},
     database::rfc3339,
     handler::Handler,
     tasks::{self, POLL_MS},
@@ -76,8 +76,7 @@ pub(super) async fn answer(
     if method == "subscriptions/listen" {
         return listen(handler, params, context).await;
     }
-    let code = rmcp::model::ErrorCode::METHOD_NOT_FOUND;
-    Err(ErrorData::new(code, method.to_owned(), None))
+    Err(not_found(method))
 }
 
 /// Notifies a client of changes to its tasks until they are all settled or the client disconnects.

@@ -235,7 +235,7 @@ impl SessionManager for Sessions {
             Ok::<_, LocalSessionManagerError>(stream)
         });
         let stream = stream.await.map_err(store_error)??;
-        Ok(self.events.follow(&stream, Self::current_connection()))
+        Ok(self.events.follow(&stream, 0, Self::current_connection()))
     }
 
     async fn accept_message(

@@ -5,14 +5,14 @@
 
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
-    model::{CallToolRequestParams, CustomNotification, CustomRequest, ErrorCode, TaskStatus},
+    model::{CallToolRequestParams, CustomNotification, CustomRequest, TaskStatus},
     service::RequestContext,
 };
 use serde_json::{Value, json};
 
 use super::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{cancelled, internal, invalid},
+    context::{cancelled, internal, invalid, not_found},
     database::rfc3339,
     handler::{Handler, ProtocolEra, find_task, start_task},
     sessions::RequestHandle,
@@ -80,10 +80,6 @@ pub(super) async fn answer(
         }
         _ => Err(not_found(method)),
     }
-}
-
-fn not_found(message: impl Into<String>) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message.into(), None)
 }
 
 /// The task named by a request's parameters.

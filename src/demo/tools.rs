@@ -110,31 +110,22 @@ fn default_stations() -> u32 {
     DEFAULT_STATIONS
 }
 
-fn one_second() -> u64 {
-    1000
+/// The default of an argument.
+fn number<const N: u64>() -> u64 {
+    N
 }
 
 #[derive(Deserialize)]
 pub(super) struct ProcessArgs {
     dataset_name: String,
-    #[serde(default = "ProcessArgs::total")]
+    #[serde(default = "number::<100>")]
     total_records: u64,
-    #[serde(default = "ProcessArgs::batch")]
+    #[serde(default = "number::<10>")]
     batch_size: u64,
     #[serde(default)]
     client_id: Option<String>,
-    #[serde(default = "one_second")]
+    #[serde(default = "number::<1000>")]
     delay_ms: u64,
-}
-
-impl ProcessArgs {
-    fn total() -> u64 {
-        100
-    }
-
-    fn batch() -> u64 {
-        10
-    }
 }
 
 #[derive(Deserialize)]
@@ -149,20 +140,14 @@ pub(super) struct ClientIdArgs {
 
 #[derive(Deserialize)]
 pub(super) struct CleanupArgs {
-    #[serde(default = "CleanupArgs::week")]
+    #[serde(default = "number::<7>")]
     max_age_days: u64,
-}
-
-impl CleanupArgs {
-    fn week() -> u64 {
-        7
-    }
 }
 
 #[derive(Deserialize)]
 pub(super) struct ForecastArgs {
     city: String,
-    #[serde(default = "one_second")]
+    #[serde(default = "number::<1000>")]
     delay_ms: u64,
     #[serde(default = "default_stations")]
     stations: u32,
@@ -175,57 +160,31 @@ pub(super) struct BurstArgs {
 
 #[derive(Deserialize)]
 pub(super) struct CrunchArgs {
-    #[serde(default = "CrunchArgs::twenty")]
+    #[serde(default = "number::<20>")]
     steps: u64,
-    #[serde(default = "CrunchArgs::half_a_second")]
+    #[serde(default = "number::<500>")]
     step_ms: u64,
     /// In the modern era the server decides what becomes a task; this lets the client choose.
     #[serde(default)]
     pub(super) as_task: bool,
 }
 
-impl CrunchArgs {
-    fn twenty() -> u64 {
-        20
-    }
-
-    fn half_a_second() -> u64 {
-        500
-    }
-}
-
 #[derive(Deserialize)]
 pub(super) struct RenderArgs {
     scene: String,
-    #[serde(default = "RenderArgs::frames")]
+    #[serde(default = "number::<120>")]
     frames: u64,
-    #[serde(default = "RenderArgs::frame_ms")]
+    #[serde(default = "number::<250>")]
     frame_ms: u64,
-}
-
-impl RenderArgs {
-    fn frames() -> u64 {
-        120
-    }
-
-    fn frame_ms() -> u64 {
-        250
-    }
 }
 
 #[derive(Deserialize)]
 pub(super) struct DeployArgs {
     env: String,
-    #[serde(default = "DeployArgs::steps")]
+    #[serde(default = "number::<6>")]
     steps: u64,
-    #[serde(default = "one_second")]
+    #[serde(default = "number::<1000>")]
     step_ms: u64,
-}
-
-impl DeployArgs {
-    fn steps() -> u64 {
-        6
-    }
 }
 
 #[derive(Deserialize)]

@@ -1,10 +1,10 @@
 //! One form field: its schema, parsing of typed text, and validation. Used for tool arguments and for elicitation
 //! fields.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 use url::Url;
 
-use super::Wall;
+use super::{Wall, json_number};
 
 /// One property of a schema. All texts come from the server and are not sanitized.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl TextFormat {
 }
 
 /// Choices listed in an error message; a list of hundreds helps nobody.
-const CHOICES_LISTED: usize = 12;
+pub(super) const CHOICES_LISTED: usize = 12;
 
 impl ArgumentSpec {
     /// Parses one member of a schema's `properties`.
@@ -225,17 +225,6 @@ impl ArgumentSpec {
 
     /// What a valid value is, as a phrase that continues `must be`.
     pub fn expected(&self) -> String {
-        let listed = |choices: &[Value]| {
-            let mut texts: Vec<String> = choices
-                .iter()
-                .take(CHOICES_LISTED)
-                .map(Value::to_string)
-                .collect();
-            if choices.len() > CHOICES_LISTED {
-                texts.push("...".to_owned());
-            }
-            texts.join(", ")
-        };
         let bounds = |unit: &str| {
             let counted = |count: f64| match (unit, count.to_string()) {
                 ("", count) => count,
@@ -269,17 +258,40 @@ impl ArgumentSpec {
             ArgumentKind::Number => with_bounds("a number", ""),
             ArgumentKind::Integer => with_bounds("a whole number", ""),
             ArgumentKind::Boolean => "true or false".to_owned(),
-            ArgumentKind::Choice(choices) => format!("one of {}", listed(choices)),
+            ArgumentKind::Choice(choices) => {
+                format!("one of {}", listed(choices, Value::to_string))
+            }
             ArgumentKind::Many(choices) => {
                 let count = match bounds("") {
                     count if count.is_empty() => "any".to_owned(),
                     count => count,
                 };
-                format!("{count} of {}", listed(choices))
+                format!("{count} of {}", listed(choices, Value::to_string))
             }
             ArgumentKind::Json => "JSON".to_owned(),
         }
     }
+}
+
+/// The first of some choices, for a message.
+pub(super) fn listed(choices: &[Value], show: impl Fn(&Value) -> String) -> String {
+    let mut texts: Vec<String> = choices.iter().take(CHOICES_LISTED).map(show).collect();
+    if choices.len() > CHOICES_LISTED {
+        texts.push("...".to_owned());
+    }
+    texts.join(", ")
+}
+
+/// The names of an object's required members.
+pub(super) fn required(schema: &Value) -> Vec<&str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    let names = names.into_iter().flatten();
+    names.filter_map(Value::as_str).collect()
+}
+
+pub(super) fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let members = schema.get("properties").and_then(Value::as_object);
+    members.into_iter().flatten()
 }
 
 /// The number as an integer, if it has no fraction: `5.0` becomes `5`.
@@ -287,15 +299,8 @@ pub(super) fn whole(value: &Value) -> Option<Value> {
     if value.is_i64() || value.is_u64() {
         return Some(value.clone());
     }
-    let number = value
-        .as_f64()
-        .filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "checked to be whole and small"
-    )]
-    let number = number as i64;
-    Some(Value::Number(Number::from(number)))
+    let number = json_number(value.as_f64()?);
+    (!number.is_f64()).then_some(number)
 }
 
 /// The value as text, strings without their quotes.

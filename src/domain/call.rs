@@ -101,7 +101,7 @@ pub struct Checkpoint {
 }
 
 /// A server by name and URL, with headers that are sent but never saved.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerRef {
     /// Its name; made from the URL's host and port if the user gave only a URL.
     pub name: ServerName,
@@ -123,9 +123,7 @@ impl ServerRef {
         Self {
             name,
             url,
-            headers: Vec::new(),
-            config_headers: Vec::new(),
-            protocol: None,
+            ..Self::default()
         }
     }
 }

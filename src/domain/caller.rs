@@ -204,11 +204,8 @@ impl Caller {
 
     /// The last part of its working directory.
     fn directory_name(&self) -> &str {
-        let parts = self.directory.rsplit('/');
-        parts
-            .into_iter()
-            .find(|part| !part.is_empty())
-            .unwrap_or("/")
+        let mut parts = self.directory.rsplit('/');
+        parts.find(|part| !part.is_empty()).unwrap_or("/")
     }
 
     /// How long a result can be collected, unless the configuration says otherwise.

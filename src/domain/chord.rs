@@ -103,12 +103,8 @@ impl Chord {
                     ..self
                 }
             }
-            Key::Tab if self.shift => Self {
+            Key::Tab | Key::BackTab if self.shift => Self {
                 key: Key::BackTab,
-                shift: false,
-                ..self
-            },
-            Key::BackTab => Self {
                 shift: false,
                 ..self
             },

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName};
 
 /// One server in the config file. It overrides what the session remembers and is never saved in the session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerConfig {
     /// The user's name for it.
     pub name: ServerName,
@@ -52,16 +52,7 @@ impl ServerConfig {
     pub fn new(name: ServerName) -> Self {
         Self {
             name,
-            url: None,
-            program: None,
-            headers: Vec::new(),
-            withheld: None,
-            protocol: None,
-            progress_from_text: false,
-            trace: false,
-            limits: Limits::default(),
-            checkpoint: CheckpointConvention::default(),
-            stop_when_idle: None,
+            ..Self::default()
         }
     }
 

@@ -12,7 +12,7 @@ use url::{Position, Url};
 
 use super::{
     ArgumentKind, ArgumentSpec,
-    argument::{TextFormat, whole},
+    argument::{TextFormat, properties, required, whole},
     server_url, text,
 };
 
@@ -143,16 +143,9 @@ impl Elicitation {
 }
 
 fn form(schema: &Value) -> ElicitationMode {
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
+    let required = required(schema);
     let mut warnings = Vec::new();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let fields = properties
-        .into_iter()
-        .flatten()
+    let fields = properties(schema)
         .map(|(name, property)| {
             let mut field = ArgumentSpec::from_property(name, property, required.contains(&name.as_str()));
             if field.kind == ArgumentKind::Json {

@@ -138,12 +138,6 @@ impl FromIterator<HistoryEntry> for Entries {
     }
 }
 
-impl From<Vec<HistoryEntry>> for Entries {
-    fn from(entries: Vec<HistoryEntry>) -> Self {
-        entries.into_iter().collect()
-    }
-}
-
 impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())

@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{ArgumentKind, ArgumentSpec, Tool};
+use super::{
+    ArgumentKind, ArgumentSpec, Tool,
+    argument::{properties, required},
+};
 
 /// One field of a form; no text is sanitized.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,18 +39,6 @@ impl Tool {
             .map(|(name, property)| reader.field(name, property, required.contains(&name.as_str())))
             .collect()
     }
-}
-
-/// The names of an object's required members.
-fn required(schema: &Value) -> Vec<&str> {
-    let names = schema.get("required").and_then(Value::as_array);
-    let names = names.into_iter().flatten();
-    names.filter_map(Value::as_str).collect()
-}
-
-fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    let members = schema.get("properties").and_then(Value::as_object);
-    members.into_iter().flatten()
 }
 
 struct Reader<'s> {

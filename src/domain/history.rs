@@ -1,7 +1,10 @@
 //! The history of a task: every event exactly once and in order, for `watch`, the log tab and exports.
 
 use compact_str::CompactString;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::value::{Error, StrDeserializer},
+};
 
 use super::{Elicitation, EventId, Wall, text};
 
@@ -204,15 +207,6 @@ impl LogLevel {
 
     /// Parses the name; unknown levels count as info.
     pub fn parse(name: &str) -> Self {
-        match name {
-            "debug" => Self::Debug,
-            "notice" => Self::Notice,
-            "warning" => Self::Warning,
-            "error" => Self::Error,
-            "critical" => Self::Critical,
-            "alert" => Self::Alert,
-            "emergency" => Self::Emergency,
-            _ => Self::Info,
-        }
+        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
     }
 }

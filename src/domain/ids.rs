@@ -98,7 +98,7 @@ impl fmt::Display for TaskId {
 }
 
 /// The user's name for an MCP server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ServerName(String);
 

@@ -117,30 +117,11 @@ impl CutReason {
         }
     }
 
-    /// The reason for programs, in `snake_case`.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotSent => "not_sent",
-            Self::AwaitsAnswer => "awaits_answer",
-            Self::Checkpoint { .. } => "checkpoint",
-            Self::ServerTask => "server_task",
-            Self::UnboundTask => "unbound_task",
-            Self::RanAsTask => "ran_as_task",
-            Self::AlreadyPaused => "already_paused",
-            Self::CheckpointOfConnection { .. } => "checkpoint_of_connection",
-            Self::EventStore => "event_store",
-            Self::SessionTask => "session_task",
-            Self::ExpiredTask => "expired_task",
-            Self::ServerProcess => "server_process",
-            Self::ModernCall => "modern_call",
-            Self::RanPlain => "ran_plain",
-            Self::MayBeTask => "may_be_task",
-            Self::HttpSse => "http_sse",
-            Self::NoEventIds => "no_event_ids",
-            Self::NoEventIdYet => "no_event_id_yet",
-            Self::NoResponseYet => "no_response_yet",
-            Self::NotKnown => "not_known",
-        }
+    /// The reason for programs, in `snake_case`: its name in saved data.
+    pub fn code(&self) -> String {
+        let saved = serde_json::to_value(self).unwrap_or_default();
+        let code = saved.get("is").and_then(serde_json::Value::as_str);
+        code.unwrap_or_default().to_owned()
     }
 
     /// The reason for people: a fragment that follows the outcome and a colon.

@@ -23,7 +23,7 @@ pub struct StandaloneStream {
 }
 
 /// Everything known about a server that must survive a restart.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// The user's name for the server.
     pub name: ServerName,
@@ -135,28 +135,7 @@ impl LinkRecord {
         Self {
             name,
             url: url.into(),
-            version: None,
-            session: None,
-            session_number: 0,
-            is_initialized: false,
-            has_logging: false,
-            server_info: None,
-            introduction: None,
-            tools: Vec::new(),
-            tools_at: None,
-            gives_ids: None,
-            gave_ids: BTreeMap::new(),
-            modern: ModernSupport::Unknown,
-            refuses_session: false,
-            asked_version: None,
-            declared: HostCapabilities::default(),
-            pinned_version: None,
-            era_why: None,
-            tasks: None,
-            binds_tasks: None,
-            ran_as_task: BTreeMap::new(),
-            convention: CheckpointConvention::default(),
-            standalone: StandaloneStream::default(),
+            ..Self::default()
         }
     }
 }

@@ -140,7 +140,7 @@ impl<'v> ContentBlock<'v> {
         match self {
             Self::Text { mime, .. } if is_markdown_type(mime) => "md",
             Self::Text { .. } => "txt",
-            Self::Media(media) => media.file_type().map_or("bin", |it| it.extension),
+            Self::Media(media) => media.file_type().map_or("bin", |(_, it, _)| it),
             Self::Link(_) | Self::Other(_) => "json",
         }
     }
@@ -225,7 +225,7 @@ impl Media<'_> {
     fn file_type(&self) -> Option<&'static FileType> {
         let (kind, _) = self.mime.split_once(';').unwrap_or((self.mime, ""));
         let kind = kind.trim().to_ascii_lowercase();
-        FILE_TYPES.iter().find(|it| it.mime == kind)
+        FILE_TYPES.iter().find(|(mime, ..)| *mime == kind)
     }
 
     /// The extension of the file that is handed to another program. Only for images and audio whose bytes match their
@@ -234,13 +234,13 @@ impl Media<'_> {
     /// # Errors
     /// [`ContentError::NotOpened`] and [`ContentError::OtherData`].
     pub fn opens_as(&self) -> Result<&'static str, ContentError> {
-        let file_type = self.file_type().ok_or(ContentError::NotOpened)?;
+        let (mime, extension, matches) = self.file_type().ok_or(ContentError::NotOpened)?;
         let head = self.data.get(..64.min(self.data.len() / 4 * 4));
         let head = head.and_then(base64::decode_base64);
-        if head.is_some_and(|head| (file_type.matches)(&head)) {
-            Ok(file_type.extension)
+        if head.is_some_and(|head| matches(&head)) {
+            Ok(extension)
         } else {
-            Err(ContentError::OtherData(file_type.mime))
+            Err(ContentError::OtherData(mime))
         }
     }
 }
@@ -276,58 +276,27 @@ fn bytes(count: usize) -> String {
     text::bytes(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// A type that another program may open: nothing that can contain code or load a page.
-struct FileType {
-    mime: &'static str,
-    extension: &'static str,
-    /// Whether the first bytes are those of this type: some programs trust them rather than the extension.
-    matches: fn(&[u8]) -> bool,
-}
+/// What another program may open: a type, its extension, and whether the first bytes are those of this type, because some
+/// programs trust them rather than the extension. None of them can contain code or load a page.
+type FileType = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 const FILE_TYPES: &[FileType] = &[
-    FileType {
-        mime: "image/png",
-        extension: "png",
-        matches: |bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
-    },
-    FileType {
-        mime: "image/jpeg",
-        extension: "jpg",
-        matches: |bytes| bytes.starts_with(&[0xff, 0xd8, 0xff]),
-    },
-    FileType {
-        mime: "image/gif",
-        extension: "gif",
-        matches: |bytes| bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a"),
-    },
-    FileType {
-        mime: "image/webp",
-        extension: "webp",
-        matches: |bytes| is_riff(bytes, *b"WEBP"),
-    },
-    FileType {
-        mime: "audio/wav",
-        extension: "wav",
-        matches: |bytes| is_riff(bytes, *b"WAVE"),
-    },
-    FileType {
-        mime: "audio/mpeg",
-        extension: "mp3",
-        matches: |bytes| {
-            bytes.starts_with(b"ID3")
-                || matches!(bytes, [0xff, second, ..] if second & 0xe0 == 0xe0)
-        },
-    },
-    FileType {
-        mime: "audio/ogg",
-        extension: "ogg",
-        matches: |bytes| bytes.starts_with(b"OggS"),
-    },
-    FileType {
-        mime: "audio/flac",
-        extension: "flac",
-        matches: |bytes| bytes.starts_with(b"fLaC"),
-    },
+    ("image/png", "png", |bytes| {
+        bytes.starts_with(b"\x89PNG\r\n\x1a\n")
+    }),
+    ("image/jpeg", "jpg", |bytes| {
+        bytes.starts_with(&[0xff, 0xd8, 0xff])
+    }),
+    ("image/gif", "gif", |bytes| {
+        bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a")
+    }),
+    ("image/webp", "webp", |bytes| is_riff(bytes, *b"WEBP")),
+    ("audio/wav", "wav", |bytes| is_riff(bytes, *b"WAVE")),
+    ("audio/mpeg", "mp3", |bytes| {
+        bytes.starts_with(b"ID3") || matches!(bytes, [0xff, second, ..] if second & 0xe0 == 0xe0)
+    }),
+    ("audio/ogg", "ogg", |bytes| bytes.starts_with(b"OggS")),
+    ("audio/flac", "flac", |bytes| bytes.starts_with(b"fLaC")),
 ];
 
 fn is_riff(bytes: &[u8], kind: [u8; 4]) -> bool {

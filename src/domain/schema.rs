@@ -12,7 +12,10 @@ use jsonschema::{
 };
 use serde_json::{Map, Value};
 
-use super::{argument::TextFormat, text};
+use super::{
+    argument::{CHOICES_LISTED, TextFormat, listed},
+    text,
+};
 
 /// One segment of a path into the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -125,9 +128,6 @@ const PATTERN_BYTES: usize = 256 * 1024;
 const PATTERNS: usize = 64;
 /// Maximum number of errors reported at once.
 const MAX_ERRORS: usize = 20;
-/// Choices listed in an error message.
-const CHOICES_LISTED: usize = 12;
-
 /// Checks arguments against a schema. The error says why the schema is unusable.
 pub(super) fn check(
     schema: &str,
@@ -295,52 +295,41 @@ impl Walk<'_> {
             match (key.as_str(), inner) {
                 ("$ref", Value::String(to)) => {
                     let target = self.root.pointer(to.strip_prefix('#').unwrap_or(to));
-                    let target = target.ok_or(UnusableSchema::MissingPart)?;
-                    self.visit(target, value, depth)?;
+                    self.visit(target.ok_or(UnusableSchema::MissingPart)?, value, depth)
                 }
                 ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
-                    for one in all {
-                        self.visit(one, value, depth)?;
-                    }
+                    all.iter().try_for_each(|one| self.visit(one, value, depth))
                 }
-                ("not" | "if" | "then" | "else", _) => self.visit(inner, value, depth)?,
-                ("dependentSchemas" | "dependencies", Value::Object(all)) => {
-                    for one in all.values() {
-                        self.visit(one, value, depth)?;
-                    }
-                }
+                ("not" | "if" | "then" | "else", _) => self.visit(inner, value, depth),
+                ("dependentSchemas" | "dependencies", Value::Object(all)) => all
+                    .values()
+                    .try_for_each(|one| self.visit(one, value, depth)),
                 ("properties", Value::Object(all)) => {
-                    for (name, one) in all {
-                        if let Some(child) = value.get(name) {
-                            self.visit(one, child, depth)?;
-                        }
-                    }
+                    let mut given = all
+                        .iter()
+                        .filter_map(|(name, one)| Some((one, value.get(name)?)));
+                    given.try_for_each(|(one, child)| self.visit(one, child, depth))
                 }
-                ("patternProperties", Value::Object(all)) => {
-                    for one in all.values() {
-                        self.visit_members(one, value, depth)?;
-                    }
-                }
+                ("patternProperties", Value::Object(all)) => all
+                    .values()
+                    .try_for_each(|one| self.visit_members(one, value, depth)),
                 ("additionalProperties" | "unevaluatedProperties", _) => {
-                    self.visit_members(inner, value, depth)?;
+                    self.visit_members(inner, value, depth)
                 }
                 ("propertyNames", _) => {
-                    for _ in value.as_object().into_iter().flatten() {
-                        self.visit(inner, &Value::Null, depth)?;
-                    }
+                    let mut names = value.as_object().into_iter().flat_map(Map::keys);
+                    names.try_for_each(|_| self.visit(inner, &Value::Null, depth))
                 }
                 ("prefixItems" | "items", Value::Array(all)) => {
-                    for (one, child) in all.iter().zip(value.as_array().into_iter().flatten()) {
-                        self.visit(one, child, depth)?;
-                    }
+                    let mut pairs = all.iter().zip(value.as_array().into_iter().flatten());
+                    pairs.try_for_each(|(one, child)| self.visit(one, child, depth))
                 }
                 ("items" | "additionalItems" | "unevaluatedItems" | "contains", _) => {
-                    for child in value.as_array().into_iter().flatten() {
-                        self.visit(inner, child, depth)?;
-                    }
+                    let mut children = value.as_array().into_iter().flatten();
+                    children.try_for_each(|child| self.visit(inner, child, depth))
                 }
-                _ => {}
-            }
+                _ => Ok(()),
+            }?;
         }
         Ok(())
     }
@@ -351,10 +340,8 @@ impl Walk<'_> {
         value: &Value,
         depth: usize,
     ) -> Result<(), UnusableSchema> {
-        for child in value.as_object().into_iter().flat_map(Map::values) {
-            self.visit(schema, child, depth)?;
-        }
-        Ok(())
+        let mut members = value.as_object().into_iter().flat_map(Map::values);
+        members.try_for_each(|child| self.visit(schema, child, depth))
     }
 }
 
@@ -403,6 +390,8 @@ fn describe(error: &SchemaError<'_>, depth: usize, found: &mut Vec<ValidationErr
 
 /// What the value must be.
 fn violation(kind: &Kind) -> String {
+    let at_least = |limit: u64, one| format!("must have at least {}", text::plural(limit, one));
+    let at_most = |limit: u64, one| format!("must have at most {}", text::plural(limit, one));
     match kind {
         Kind::OneOfMultipleValid { .. } => {
             "must match only one alternative, but matches several".to_owned()
@@ -411,35 +400,21 @@ fn violation(kind: &Kind) -> String {
         Kind::Constant { expected_value } => format!("must be {}", short(expected_value)),
         Kind::Enum { options } => {
             let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
-            let mut choices: Vec<String> = options.iter().take(CHOICES_LISTED).map(short).collect();
-            if options.len() > CHOICES_LISTED {
-                choices.push("...".to_owned());
-            }
-            format!("must be one of {}", choices.join(", "))
+            format!("must be one of {}", listed(options, short))
         }
         Kind::Minimum { limit } => format!("must be at least {limit}"),
         Kind::Maximum { limit } => format!("must be at most {limit}"),
         Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
         Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}"),
         Kind::MultipleOf { multiple_of } => format!("must be a multiple of {multiple_of}"),
-        Kind::MinLength { limit } => {
-            format!("must have at least {}", text::plural(*limit, "character"))
-        }
-        Kind::MaxLength { limit } => {
-            format!("must have at most {}", text::plural(*limit, "character"))
-        }
-        Kind::MinItems { limit } => format!("must have at least {}", text::plural(*limit, "item")),
-        Kind::MaxItems { limit } => format!("must have at most {}", text::plural(*limit, "item")),
-        Kind::AdditionalItems { limit } => {
-            format!("must have at most {}", text::plural(*limit as u64, "item"))
-        }
+        Kind::MinLength { limit } => at_least(*limit, "character"),
+        Kind::MaxLength { limit } => at_most(*limit, "character"),
+        Kind::MinItems { limit } => at_least(*limit, "item"),
+        Kind::MaxItems { limit } => at_most(*limit, "item"),
+        Kind::AdditionalItems { limit } => at_most(*limit as u64, "item"),
         Kind::UnevaluatedItems { .. } => "has too many items".to_owned(),
-        Kind::MinProperties { limit } => {
-            format!("must have at least {}", text::plural(*limit, "member"))
-        }
-        Kind::MaxProperties { limit } => {
-            format!("must have at most {}", text::plural(*limit, "member"))
-        }
+        Kind::MinProperties { limit } => at_least(*limit, "member"),
+        Kind::MaxProperties { limit } => at_most(*limit, "member"),
         Kind::UniqueItems => "must not have duplicate items".to_owned(),
         Kind::Contains => "lacks a required kind of item".to_owned(),
         Kind::Pattern { pattern } => {

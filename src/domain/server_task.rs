@@ -4,7 +4,10 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::value::{Error, StrDeserializer},
+};
 
 use super::Wall;
 
@@ -48,13 +51,7 @@ pub enum TaskState {
 impl TaskState {
     /// Parses the protocol's name; an unknown state counts as working, so that the task is polled again.
     pub fn parse(name: &str) -> Self {
-        match name {
-            "input_required" => Self::InputRequired,
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            "cancelled" => Self::Cancelled,
-            _ => Self::Working,
-        }
+        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or(Self::Working)
     }
 
     /// Whether the state is final.

@@ -1,9 +1,6 @@
 //! Server URLs: what may be shown of them, and whether they point to this machine.
 
-use std::{
-    borrow::Cow,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::{borrow::Cow, net::IpAddr};
 
 use url::{Host, Url};
 
@@ -111,12 +108,7 @@ pub fn is_loopback(url: &Url) -> bool {
             name == "localhost" || name.ends_with(".localhost")
         }
         Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => {
-            IpAddr::V6(address).to_canonical().is_loopback()
-                || address
-                    .to_ipv4_mapped()
-                    .is_some_and(|mapped: Ipv4Addr| mapped.is_loopback())
-        }
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).to_canonical().is_loopback(),
         None => false,
     }
 }

@@ -1,6 +1,6 @@
 //! The three facts about a task: its status on the server, our connectivity, and the control requested by the user.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -97,10 +97,11 @@ impl Status {
 }
 
 /// Why a result is provably unreachable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum LostReason {
     /// The server no longer knows the session that carried the call.
+    #[error("the server no longer knows the session of this call{}{}", restarted(*after_restart), said(server_text.as_deref()))]
     SessionGone {
         /// Whether connections were refused just before, which suggests that the server was restarted.
         after_restart: bool,
@@ -109,133 +110,92 @@ pub enum LostReason {
         server_text: Option<String>,
     },
     /// The server knows the session but no longer replays the stream that carries the result.
+    #[error(
+        "the server no longer replays the stream of this call{}",
+        said(server_text.as_deref())
+    )]
     ReplayGone {
         /// The server's message or other evidence, if any; not sanitized.
         #[serde(rename = "said")]
         server_text: Option<String>,
     },
     /// The server sent a larger message than longhaul accepts; a retry would bring the same message.
+    #[error("the server sent a message larger than {}, the most that longhaul accepts", text::bytes(*cap))]
     TooMuch {
         /// The limit in bytes.
         cap: u64,
     },
     /// The connection of a plain call in the modern era ended, which cancels the call.
+    #[error(
+        "the connection was lost ({}); in MCP 2026-07-28, that cancels any call that isn't a task",
+        text::clean_line(why)
+    )]
     CancelledByDisconnect {
         /// Why the connection ended.
         why: String,
     },
     /// The process of a stdio server ended.
+    #[error("the server process ended ({})", text::clean_line(why))]
     ProcessEnded {
         /// How it ended.
         why: String,
     },
     /// The server no longer knows its task, although its time to live hadn't expired.
+    #[error("the server no longer knows its task{}", said(server_text.as_deref()))]
     TaskGone {
         /// The server's message, if any; not sanitized.
         #[serde(rename = "said")]
         server_text: Option<String>,
     },
     /// The time to live of the server task expired.
+    #[error("the time to live of its server task has expired")]
     TaskExpired,
     /// The user gave up on a task with unknown outcome.
+    #[error("you gave up on it")]
     GivenUp,
 }
 
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server_text = match self {
-            Self::SessionGone {
-                after_restart: true,
-                server_text,
-            } => {
-                f.write_str("the server no longer knows the session of this call; it has probably been restarted")?;
-                server_text
-            }
-            Self::SessionGone {
-                after_restart: false,
-                server_text,
-            } => {
-                f.write_str("the server no longer knows the session of this call")?;
-                server_text
-            }
-            Self::ReplayGone { server_text } => {
-                f.write_str("the server no longer replays the stream of this call")?;
-                server_text
-            }
-            Self::TooMuch { cap } => {
-                return write!(
-                    f,
-                    "the server sent a message larger than {}, the most that longhaul accepts",
-                    text::bytes(*cap)
-                );
-            }
-            Self::CancelledByDisconnect { why } => {
-                return write!(
-                    f,
-                    "the connection was lost ({}); in MCP 2026-07-28, that cancels any call that isn't a task",
-                    text::clean_line(why)
-                );
-            }
-            Self::ProcessEnded { why } => {
-                return write!(f, "the server process ended ({})", text::clean_line(why));
-            }
-            Self::TaskGone { server_text } => {
-                f.write_str("the server no longer knows its task")?;
-                server_text
-            }
-            Self::TaskExpired => {
-                return f.write_str("the time to live of its server task has expired");
-            }
-            Self::GivenUp => return f.write_str("you gave up on it"),
-        };
-        match server_text {
-            Some(text) => write!(f, " (server: {})", text::clean_line(text)),
-            None => Ok(()),
-        }
+/// What the end of a session says about the server.
+fn restarted(is_restarted: bool) -> &'static str {
+    if is_restarted {
+        "; it has probably been restarted"
+    } else {
+        ""
     }
+}
+
+/// What the server said, as the end of a message.
+fn said(server_text: Option<&str>) -> String {
+    let said = server_text.map(text::clean_line);
+    said.map_or(String::new(), |said| format!(" (server: {said})"))
 }
 
 /// Why the outcome of a task is unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnknownReason {
     /// longhaul ended or the connection broke after the call may have been sent and before the first event id arrived.
+    #[error(
+        "the connection broke after the call was sent and before its first event id; it may or may not have run"
+    )]
     BeforeFirstId,
     /// The stream broke, and the server's events have no ids.
+    #[error("the stream broke, and without event ids this server can't resume it")]
     NoIds,
     /// The stream broke, and the server can't resume streams (405).
+    #[error("the stream broke, and this server can't resume streams")]
     NoReplay,
     /// A server or proxy responded to the call with this HTTP status; the tool may have run.
+    #[error("the call got HTTP {0}; the tool may have run")]
     HttpStatus(u16),
     /// The call was sent, but the server's list of checkpoints doesn't contain it.
+    #[error("the call was sent, but the server doesn't list a checkpoint for it")]
     NoCheckpoint,
     /// The connection broke before the response to the call; the server may have created a task whose id never arrived.
+    #[error(
+        "the connection broke before the response; the server may be running the call as a task whose id never arrived"
+    )]
     BeforeTaskId,
-}
-
-impl fmt::Display for UnknownReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeforeFirstId => f.write_str(
-                "the connection broke after the call was sent and before its first event id; it may or may not have run",
-            ),
-            Self::NoIds => f.write_str(
-                "the stream broke, and without event ids this server can't resume it",
-            ),
-            Self::NoReplay => {
-                f.write_str("the stream broke, and this server can't resume streams")
-            }
-            Self::HttpStatus(status) => {
-                write!(f, "the call got HTTP {status}; the tool may have run")
-            }
-            Self::BeforeTaskId => f.write_str(
-                "the connection broke before the response; the server may be running the call as a task whose id never arrived",
-            ),
-            Self::NoCheckpoint => {
-                f.write_str("the call was sent, but the server doesn't list a checkpoint for it")
-            }
-        }
-    }
 }
 
 /// A control that the user requested, until the server confirms it or time runs out.

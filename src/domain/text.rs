@@ -1,6 +1,6 @@
 //! Sanitizes server text for display, cuts text to columns, and formats numbers, sizes and durations.
 
-use std::{borrow::Cow, fmt::Write as _, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -43,11 +43,16 @@ pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return text;
     }
-    let is_end = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=limit).rev().find(is_end).unwrap_or_default();
-    let (kept, rest) = text.split_at_checked(end).unwrap_or_default();
-    let rest = bytes(u64::try_from(rest.len()).unwrap_or(u64::MAX));
+    let kept = head(&text, limit);
+    let rest = bytes(u64::try_from(text.len() - kept.len()).unwrap_or(u64::MAX));
     Cow::Owned(format!("{kept}\u{2026} ({rest} omitted)"))
+}
+
+/// The whole characters in the first `limit` bytes of a text.
+pub fn head(text: &str, limit: usize) -> &str {
+    let is_end = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=limit.min(text.len())).rev().find(is_end);
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Sanitizes server text for display on one line: line ends become spaces.
@@ -334,9 +339,7 @@ pub fn amount(value: f64) -> String {
         )]
         grouped(value as u64)
     } else {
-        let mut out = String::new();
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{value:.2}");
+        let out = format!("{value:.2}");
         out.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }

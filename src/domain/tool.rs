@@ -1,10 +1,15 @@
 //! A tool as its server describes it, and basic checks of its arguments.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::value::{Error, StrDeserializer},
+};
 use serde_json::{Map, Value};
 
 use super::{
-    ArgumentCheck, ArgumentKind, ArgumentSpec, PathSegment, ValidationError, schema, text,
+    ArgumentCheck, ArgumentKind, ArgumentSpec, PathSegment, ValidationError,
+    argument::{properties, required},
+    schema, text,
 };
 
 /// One tool of a server; no text is sanitized.
@@ -49,11 +54,7 @@ pub enum TaskSupport {
 impl TaskSupport {
     /// Parses the protocol's name; unknown values count as forbidden.
     pub fn parse(name: &str) -> Self {
-        match name {
-            "optional" => Self::Optional,
-            "required" => Self::Required,
-            _ => Self::Forbidden,
-        }
+        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
     }
 }
 
@@ -140,10 +141,8 @@ impl Tool {
             .err()
             .or_else(|| {
                 let is_duplicate = |(index, name): (usize, &String)| {
-                    let others = names.iter().take(index);
-                    others
-                        .into_iter()
-                        .any(|other| other.eq_ignore_ascii_case(name))
+                    let mut others = names.iter().take(index);
+                    others.any(|other| other.eq_ignore_ascii_case(name))
                 };
                 let duplicate = names.iter().enumerate().find(|entry| is_duplicate(*entry));
                 duplicate.map(|(_, name)| ToolHeaderError::Duplicate(name.clone()))
@@ -152,17 +151,9 @@ impl Tool {
 
     /// The arguments in the order of the schema.
     pub fn arguments(&self) -> Vec<ArgumentSpec> {
-        let schema = self.schema();
-        let required: Vec<&str> = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .map(|names| names.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-            return Vec::new();
-        };
-        properties
-            .iter()
+        let schema = Value::Object(self.schema());
+        let required = required(&schema);
+        properties(&schema)
             .map(|(name, property)| {
                 ArgumentSpec::from_property(name, property, required.contains(&name.as_str()))
             })
@@ -179,28 +170,21 @@ impl Tool {
     pub fn check(&self, arguments: &Map<String, Value>) -> ArgumentCheck {
         let mut errors = self.basic_errors(arguments);
         let value = Value::Object(arguments.clone());
-        match schema::check(&self.input_schema, &value) {
-            Ok(found) => {
-                // Skip what the basic checks already reported, and null, which they accept on purpose.
-                let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
-                let is_new = |error: &ValidationError| match error.path.as_slice() {
-                    [PathSegment::Key(name)] => {
-                        !is_null(name) && !errors.iter().any(|known| known.path == error.path)
-                    }
-                    _ => true,
-                };
-                let more: Vec<ValidationError> = found.into_iter().filter(is_new).collect();
-                errors.extend(more);
-                ArgumentCheck {
-                    errors,
-                    unusable: None,
-                }
+        let (found, unusable) = match schema::check(&self.input_schema, &value) {
+            Ok(found) => (found, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        // Skip what the basic checks already reported, and null, which they accept on purpose.
+        let is_null = |name: &str| arguments.get(name).is_some_and(Value::is_null);
+        let is_new = |error: &ValidationError| match error.path.as_slice() {
+            [PathSegment::Key(name)] => {
+                !is_null(name) && !errors.iter().any(|known| known.path == error.path)
             }
-            Err(why) => ArgumentCheck {
-                errors,
-                unusable: Some(why),
-            },
-        }
+            _ => true,
+        };
+        let more: Vec<ValidationError> = found.into_iter().filter(is_new).collect();
+        errors.extend(more);
+        ArgumentCheck { errors, unusable }
     }
 
     /// Whether the server marks it as destructive and not idempotent, so that repeating it needs confirmation.

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::{net::UnixStream, sync::mpsc};
-use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
+use tokio_util::{codec::LinesCodecError, either::Either};
 
 use super::{
     file_watcher::FileWatcher,
@@ -20,7 +20,7 @@ use super::{
     pending_requests::{Envelope, OwnRequests, PendingRequests},
     snapshots::Snapshots,
     socket::{PING, PONG, ToDriver, is_of_this_user, send},
-    tunnel::{Connection, Host, LINE_BYTES, Lines, TUNNEL_WITHIN, TunnelError},
+    tunnel::{Host, Lines, TUNNEL_WITHIN, Tunnel, TunnelError, lines_of},
 };
 use crate::{
     domain::{
@@ -56,7 +56,7 @@ pub(super) async fn follow(
     if !is_of_this_user(&stream) {
         return None;
     }
-    let mut lines = Connection::Socket(stream).into_lines();
+    let mut lines = lines_of(Either::Left(stream));
     let hello = tokio::select! {
         hello = first_frame(&options.paths, &mut lines) => match hello {
             Some(line) => line?.ok()?,
@@ -86,13 +86,13 @@ pub(super) async fn follow_host(
     snapshots: &Arc<Snapshots>,
     own: &mut OwnRequests,
 ) -> Result<Ending, TunnelError> {
-    let mut lines = Connection::open(host)?.into_lines();
+    let (tunnel, mut lines) = Tunnel::open(host)?;
     let hello = tokio::select! {
         hello = tokio::time::timeout(TUNNEL_WITHIN, lines.next()) => hello,
         _ = &mut own.leaving => return Ok(Ending::Left),
     };
     let Ok(Some(Ok(hello))) = hello else {
-        return Err(lines.into_inner().reason().await);
+        return Err(tunnel.reason().await);
     };
     let contract = options.paths.contract();
     if !is_understood(&hello, contract) {
@@ -103,7 +103,7 @@ pub(super) async fn follow_host(
         });
     }
     if send(&mut lines, &Hello::ours(contract)).await.is_err() {
-        return Err(lines.into_inner().reason().await);
+        return Err(tunnel.reason().await);
     }
     Ok(attend(lines, options, snapshots, own).await)
 }
@@ -318,7 +318,7 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let asked = async {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
-        let mut lines = Framed::new(stream, LinesCodec::new_with_max_length(LINE_BYTES));
+        let mut lines = lines_of(Either::Left(stream));
         let hello = lines.next().await?.ok()?;
         if !is_understood(&hello, paths.contract()) {
             return None;

@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -18,7 +17,7 @@ use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
         ByteShare, Direction, NoticeLevel, ServerName, SharedByteCount, TaskId, TrafficEntry,
-        TrafficKind, text,
+        TrafficKind, Wall, text,
     },
     store::{Paths, StoreError, TraceWriter},
     transport::{RecordingSwitch, TrafficRecorder, TrafficWriter},
@@ -69,6 +68,20 @@ struct Source {
     lost: AtomicU64,
 }
 
+impl Source {
+    /// Says in the trace how many messages were dropped.
+    fn lost_entry(&self, at: Wall, exchange: u64, count: u64) -> TrafficEntry {
+        TrafficEntry {
+            at,
+            dir: Direction::Received,
+            exchange,
+            server: self.server.clone(),
+            task: None,
+            what: TrafficKind::Lost { count },
+        }
+    }
+}
+
 struct ServerTraffic(Arc<Source>);
 
 impl TrafficWriter for ServerTraffic {
@@ -86,14 +99,6 @@ impl TrafficWriter for ServerTraffic {
         if notes.is_none_or(|notes| notes.send(note).is_err()) {
             source.lost.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracer")
-            .field("thread", &self.thread)
-            .finish_non_exhaustive()
     }
 }
 
@@ -224,14 +229,7 @@ impl Writing {
             return Ok(());
         };
         if lost > 0 {
-            writer.append(TrafficEntry {
-                at: entry.at,
-                dir: Direction::Received,
-                exchange: entry.exchange,
-                server: of.server.clone(),
-                task: None,
-                what: TrafficKind::Lost { count: lost },
-            })?;
+            writer.append(of.lost_entry(entry.at, entry.exchange, lost))?;
         }
         writer.append(entry)
     }
@@ -243,14 +241,7 @@ impl Writing {
             let count = source.lost.swap(0, Ordering::Relaxed);
             if count > 0 {
                 // An error here recurs with the next message, which reports it.
-                let _ = writer.append(TrafficEntry {
-                    at,
-                    dir: Direction::Received,
-                    exchange: 0,
-                    server: source.server.clone(),
-                    task: None,
-                    what: TrafficKind::Lost { count },
-                });
+                let _ = writer.append(source.lost_entry(at, 0, count));
             }
         }
     }
@@ -273,7 +264,7 @@ impl Writing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::Wall, store::TraceReader};
+    use crate::store::TraceReader;
 
     fn entry(of: &ServerName, number: u64, bytes: usize) -> TrafficEntry {
         TrafficEntry {

@@ -3,21 +3,17 @@
 //! A tunnel is a command such as `ssh HOST longhaul keeper connect`, whose standard input and output are the keeper's
 //! socket. It needs no port and no credentials of its own.
 
-use std::{
-    ffi::OsString,
-    path::PathBuf,
-    pin::Pin,
-    process::Stdio,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, ReadBuf},
+    io::{AsyncBufReadExt as _, BufReader, Join, join},
     net::UnixStream,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
-use tokio_util::codec::{Framed, LinesCodec};
+use tokio_util::{
+    codec::{Framed, LinesCodec},
+    either::Either,
+};
 
 use crate::domain::text;
 
@@ -83,29 +79,23 @@ impl TunnelError {
 /// Lines to and from a keeper.
 pub(super) type Lines = Framed<Connection, LinesCodec>;
 
-/// The bytes to and from a keeper.
-pub(super) enum Connection {
-    /// On this machine.
-    Socket(UnixStream),
-    /// Through the standard input and output of a command, which is killed when this is dropped.
-    Tunnel(Box<Tunnel>),
+/// The bytes to and from a keeper: on this machine, or through the standard input and output of a command.
+pub(super) type Connection = Either<UnixStream, Join<ChildStdout, ChildStdin>>;
+
+pub(super) fn lines_of(connection: Connection) -> Lines {
+    Framed::new(connection, LinesCodec::new_with_max_length(LINE_BYTES))
 }
 
+/// The command of a tunnel, which is killed when this is dropped.
 pub(super) struct Tunnel {
     child: Child,
-    input: ChildStdin,
-    output: ChildStdout,
     errors: Option<ChildStderr>,
     host: String,
 }
 
-impl Connection {
-    pub(super) fn into_lines(self) -> Lines {
-        Framed::new(self, LinesCodec::new_with_max_length(LINE_BYTES))
-    }
-
+impl Tunnel {
     /// Starts the command of a tunnel.
-    pub(super) fn open(host: &Host) -> Result<Self, TunnelError> {
+    pub(super) fn open(host: &Host) -> Result<(Self, Lines), TunnelError> {
         let no_program = |error: &str| TunnelError::NoProgram {
             program: host.program.clone(),
             error: error.to_owned(),
@@ -123,24 +113,20 @@ impl Connection {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(no_program("it has no pipes"));
         };
-        let errors = child.stderr.take();
-        Ok(Self::Tunnel(Box::new(Tunnel {
+        let tunnel = Self {
+            errors: child.stderr.take(),
             child,
-            input,
-            output,
-            errors,
             host: host.name.clone(),
-        })))
+        };
+        Ok((tunnel, lines_of(Either::Right(join(output, input)))))
     }
 
     /// Why the tunnel's command ended, from its exit code and its last words.
-    pub(super) async fn reason(self) -> TunnelError {
-        let Self::Tunnel(mut tunnel) = self else {
-            return refused("this machine", "the keeper is gone".to_owned(), true);
-        };
+    pub(super) async fn reason(mut self) -> TunnelError {
+        let errors = self.errors.take();
         let last_line = async {
             let mut last = String::new();
-            if let Some(errors) = tunnel.errors.take() {
+            if let Some(errors) = errors {
                 let mut lines = BufReader::new(errors).lines();
                 while let Ok(Some(line)) = lines.next_line().await {
                     if !line.trim().is_empty() {
@@ -151,76 +137,19 @@ impl Connection {
             last
         };
         let last = tokio::time::timeout(REASON_WITHIN, last_line).await;
-        let ended = tokio::time::timeout(REASON_WITHIN, tunnel.child.wait()).await;
+        let ended = tokio::time::timeout(REASON_WITHIN, self.child.wait()).await;
         let code = ended.ok().and_then(Result::ok).and_then(|it| it.code());
-        let message = last.unwrap_or_default();
-        match code {
-            Some(NOT_FOUND) => TunnelError::NotInstalled(tunnel.host),
+        let (otherwise, is_passing) = match code {
+            Some(NOT_FOUND) => return TunnelError::NotInstalled(self.host),
             // ssh failed, the far end hung up, or there was a signal.
-            Some(255 | 0) | None => {
-                let message = if message.is_empty() {
-                    "no answer".to_owned()
-                } else {
-                    message
-                };
-                refused(&tunnel.host, message, true)
-            }
-            Some(code) => {
-                let message = if message.is_empty() {
-                    format!("the tunnel ended with exit code {code}")
-                } else {
-                    message
-                };
-                refused(&tunnel.host, message, false)
-            }
-        }
-    }
-}
-
-fn refused(host: &str, message: String, is_passing: bool) -> TunnelError {
-    TunnelError::Refused {
-        host: text::clean_line(host).into_owned(),
-        message,
-        is_passing,
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Socket(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tunnel(tunnel) => Pin::new(&mut tunnel.output).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        match self.get_mut() {
-            Self::Socket(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tunnel(tunnel) => Pin::new(&mut tunnel.input).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Socket(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tunnel(tunnel) => Pin::new(&mut tunnel.input).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        match self.get_mut() {
-            Self::Socket(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tunnel(tunnel) => Pin::new(&mut tunnel.input).poll_shutdown(context),
+            Some(255 | 0) | None => ("no answer".to_owned(), true),
+            Some(code) => (format!("the tunnel ended with exit code {code}"), false),
+        };
+        let said = last.ok().filter(|last| !last.is_empty());
+        TunnelError::Refused {
+            host: text::clean_line(&self.host).into_owned(),
+            message: said.unwrap_or(otherwise),
+            is_passing,
         }
     }
 }

@@ -185,6 +185,12 @@ impl ActiveTask {
         self.attempt().is_some_and(|attempt| attempt.was_cancelled)
     }
 
+    /// Whether this control waits for the server.
+    pub(super) fn is_asked(&self, what: ControlKind) -> bool {
+        let control = self.control.as_ref();
+        control.is_some_and(|control| control.what == what)
+    }
+
     pub(super) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
         self.task.attempts.last_mut()
     }

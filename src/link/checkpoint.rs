@@ -142,15 +142,7 @@ pub(super) fn find<'l>(
     }
     list.iter()
         .filter(|entry| entry.tool.as_deref().is_none_or(|listed| listed == tool))
-        .max_by(|a, b| {
-            moment(&a.updated)
-                .cmp(&moment(&b.updated))
-                .then(a.updated.cmp(&b.updated))
-        })
-}
-
-fn moment(text: &str) -> Option<Wall> {
-    Wall::parse_rfc3339(text)
+        .max_by_key(|entry| (Wall::parse_rfc3339(&entry.updated), entry.updated.as_str()))
 }
 
 /// A shorter standstill proves nothing.

@@ -81,7 +81,7 @@ impl ActiveTask {
             && progress.message.is_some()
             && shown.is_some_and(|shown| shown.message != progress.message);
         if let Some(last) = attempt.last_value
-            && (value < last || value == last && !says_more)
+            && (value < last || value <= last && !says_more)
         {
             return false;
         }

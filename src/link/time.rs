@@ -6,10 +6,7 @@ use crate::domain::Mono;
 
 /// The earlier of two moments that may be absent.
 pub(super) fn earliest(one: Option<Mono>, other: Option<Mono>) -> Option<Mono> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+    one.into_iter().chain(other).min()
 }
 
 /// `first` doubled `times`, at most `cap`.

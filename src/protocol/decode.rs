@@ -438,12 +438,17 @@ pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
         version: bounded_name(read.protocol_version),
         has_logging: read.capabilities.contains_key("logging"),
         tasks: read.capabilities.get("tasks").and_then(core_tasks),
-        server_info: read.server_info.map(|info| {
-            bounded_name(match info.version {
-                Some(version) => format!("{} {version}", info.name),
-                None => info.name,
-            })
-        }),
+        server_info: read
+            .server_info
+            .map(|info| server_info(&info.name, info.version.as_deref())),
+    })
+}
+
+/// The name and version that a server reports.
+pub(super) fn server_info(name: &str, version: Option<&str>) -> String {
+    bounded_name(match version {
+        Some(version) => format!("{name} {version}"),
+        None => name.to_owned(),
     })
 }
 

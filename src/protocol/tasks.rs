@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RpcError,
-    decode::{bounded_name, introduction},
+    decode::{bounded_name, introduction, server_info},
     encode::TASKS,
 };
 use crate::domain::{TaskKind, TaskState, text};
@@ -52,12 +52,7 @@ pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
             .get("extensions")
             .and_then(|extensions| extensions.get(TASKS))
             .is_some_and(|tasks| !tasks.is_null()),
-        server_info: info_text("name").map(|name| {
-            bounded_name(match info_text("version") {
-                Some(version) => format!("{name} {version}"),
-                None => name.to_owned(),
-            })
-        }),
+        server_info: info_text("name").map(|name| server_info(name, info_text("version"))),
     })
 }
 

@@ -39,73 +39,25 @@ impl Cancels {
     }
 }
 
-/// A host that is known by the name in its handshake.
-struct KnownHost {
-    /// `clientInfo.name`.
-    name: &'static str,
-    limit: Limit,
-    cancels: Cancels,
-}
-
 const fn after(seconds: u64) -> Limit {
     Limit::After(Duration::from_secs(seconds))
 }
 
-/// The limits that hosts have unless they are configured otherwise, and how they end a call.
-const KNOWN: [KnownHost; 10] = [
+/// The names of hosts in their handshakes, their limits unless they are configured otherwise, and how they end a call.
+const KNOWN: [(&str, Limit, Cancels); 10] = [
     // 30 minutes without progress, and a setting in its environment, see `limit_of`.
-    KnownHost {
-        name: "claude-code",
-        limit: Limit::None,
-        cancels: Cancels::NamesTimeouts,
-    },
+    ("claude-code", Limit::None, Cancels::NamesTimeouts),
     // Claude Desktop.
-    KnownHost {
-        name: "claude-ai",
-        limit: after(60),
-        cancels: Cancels::Unclear,
-    },
-    KnownHost {
-        name: "codex-mcp-client",
-        limit: after(300),
-        cancels: Cancels::Unclear,
-    },
-    KnownHost {
-        name: "Visual Studio Code",
-        limit: Limit::None,
-        cancels: Cancels::NamesTimeouts,
-    },
-    KnownHost {
-        name: "gemini-cli-mcp-client",
-        limit: after(600),
-        cancels: Cancels::SilentPerson,
-    },
-    KnownHost {
-        name: "goose",
-        limit: after(300),
-        cancels: Cancels::NamesTimeouts,
-    },
-    KnownHost {
-        name: "Zed",
-        limit: after(60),
-        cancels: Cancels::SilentTimeouts,
-    },
-    KnownHost {
-        name: "opencode",
-        limit: after(60),
-        cancels: Cancels::Unclear,
-    },
-    KnownHost {
-        name: "cursor-vscode",
-        limit: after(60),
-        cancels: Cancels::Unclear,
-    },
+    ("claude-ai", after(60), Cancels::Unclear),
+    ("codex-mcp-client", after(300), Cancels::Unclear),
+    ("Visual Studio Code", Limit::None, Cancels::NamesTimeouts),
+    ("gemini-cli-mcp-client", after(600), Cancels::SilentPerson),
+    ("goose", after(300), Cancels::NamesTimeouts),
+    ("Zed", after(60), Cancels::SilentTimeouts),
+    ("opencode", after(60), Cancels::Unclear),
+    ("cursor-vscode", after(60), Cancels::Unclear),
     // The default of the official SDKs, on which most hosts stand.
-    KnownHost {
-        name: "mcp",
-        limit: after(60),
-        cancels: Cancels::Unclear,
-    },
+    ("mcp", after(60), Cancels::Unclear),
 ];
 
 /// The patience with a host that nothing is known of: its SDK most likely gives up after 60 s.
@@ -122,8 +74,8 @@ pub const CLAUDE_CODE_LIMIT: &str = "MCP_TOOL_TIMEOUT";
 
 /// The limit of a host. `setting` is what [`CLAUDE_CODE_LIMIT`] holds.
 pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
-    let known = KNOWN.iter().find(|host| host.name == name);
-    set_limit(name, setting).or(known.map(|host| host.limit))
+    let known = KNOWN.iter().find(|(known, ..)| *known == name);
+    set_limit(name, setting).or(known.map(|(_, limit, _)| *limit))
 }
 
 /// The limit that the user has set.
@@ -135,8 +87,8 @@ pub(super) fn set_limit(name: &str, setting: Option<&str>) -> Option<Limit> {
 
 /// How a host ends a call.
 pub(super) fn cancels_of(name: &str) -> Cancels {
-    let known = KNOWN.iter().find(|host| host.name == name);
-    known.map(|host| host.cancels).unwrap_or_default()
+    let known = KNOWN.iter().find(|(known, ..)| *known == name);
+    known.map(|(.., cancels)| *cancels).unwrap_or_default()
 }
 
 /// How long a call of this host is held before it gets a ticket; `None`: until its end. `seen`: the earliest time at which

@@ -168,6 +168,13 @@ impl StoreError {
         }
     }
 
+    pub(super) fn damaged(path: &Path, why: impl Into<String>) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            why: why.into(),
+        }
+    }
+
     pub(super) fn open_io(path: &Path, error: &io::Error) -> Self {
         let (why, advice) = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, Metadata, TryLockError},
     io::{ErrorKind, Read as _, Seek as _, Write as _},
     os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use super::{
@@ -22,13 +22,7 @@ impl StartLock {
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
-        let path = paths.start_lock();
-        let file = open_own_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(no_locks(path, &error)),
-        }
+        Ok(try_lock(&paths.start_lock())?.map(Self))
     }
 }
 
@@ -39,11 +33,17 @@ impl Drop for StartLock {
     }
 }
 
-fn no_locks(path: PathBuf, error: &std::io::Error) -> StoreError {
-    StoreError::CannotOpen {
-        path,
-        why: format!("its file system has no locks ({})", plain(error)),
-        advice: Advice::None,
+/// Opens a file and locks it; `None` if another process holds it.
+pub(super) fn try_lock(path: &Path) -> Result<Option<File>, StoreError> {
+    let file = open_own_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(StoreError::CannotOpen {
+            path: path.to_owned(),
+            why: format!("its file system has no locks ({})", plain(&error)),
+            advice: Advice::None,
+        }),
     }
 }
 
@@ -56,13 +56,12 @@ impl DriverLock {
     pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
         let path = paths.lock();
         let mut file = loop {
-            let file = open_own_file(&path)?;
-            match file.try_lock() {
-                // Removing a session removes this file: a lock on an unlinked file excludes no one.
-                Ok(()) if is_at(&file, &path) => break file,
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(no_locks(path, &error)),
+            let Some(file) = try_lock(&path)? else {
+                return Ok(None);
+            };
+            // Removing a session removes this file: a lock on an unlinked file excludes no one.
+            if is_at(&file, &path) {
+                break file;
             }
         };
         // Only for display: on a full disk the lock itself still holds.
@@ -87,12 +86,7 @@ impl DriverLock {
     /// Fails with [`StoreError::CannotOpen`].
     pub fn remove_session(self, paths: &Paths) -> Result<(), StoreError> {
         let trace = paths.trace_dir();
-        match fs::remove_dir_all(&trace) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(StoreError::open_io(&trace, &error));
-            }
-            _ => {}
-        }
+        gone(&trace, fs::remove_dir_all(&trace))?;
         let db = paths.db();
         // A log without its file counts as damage, a file without its log does not.
         let files = [
@@ -106,12 +100,7 @@ impl DriverLock {
             paths.lock(),
         ];
         for path in files {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(StoreError::open_io(&path, &error));
-                }
-                _ => {}
-            }
+            gone(&path, fs::remove_file(&path))?;
         }
         drop(self);
         Ok(())
@@ -120,6 +109,14 @@ impl DriverLock {
     /// The process id of the driver; `None` without a driver.
     pub fn holder(paths: &Paths) -> Option<u32> {
         alive(&noted(paths)?)
+    }
+}
+
+/// A file or directory that was not there counts as removed.
+fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), StoreError> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::open_io(path, &error)),
+        _ => Ok(()),
     }
 }
 

@@ -384,10 +384,7 @@ pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
         1 => "its end is missing",
         _ => return Ok(()),
     };
-    Err(StoreError::Damaged {
-        path: db.to_owned(),
-        why: why.to_owned(),
-    })
+    Err(StoreError::damaged(db, why))
 }
 
 fn socket_at(stem: &Path, contract: u32) -> PathBuf {

@@ -1,7 +1,7 @@
 //! A small file of secrets: mode 0600, written atomically, with a lock for writers.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions},
     io::Read as _,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -10,8 +10,9 @@ use std::{
 use super::{
     StoreError,
     atomic::write_atomically,
-    error::{Advice, ReadAdvice, plain},
-    paths::{check_file, open_own_file, set_aside},
+    error::{ReadAdvice, plain},
+    lock::try_lock,
+    paths::{check_file, set_aside},
 };
 
 /// Far more than a file of secrets needs; a larger one is damaged.
@@ -77,10 +78,7 @@ impl PrivateFile {
         let read = file.take(BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| failed(&error))?;
         if bytes.len() as u64 > BYTES {
-            return Err(StoreError::Damaged {
-                path: self.path.clone(),
-                why: "it is too large".to_owned(),
-            });
+            return Err(StoreError::damaged(&self.path, "it is too large"));
         }
         Ok(Some(bytes))
     }
@@ -90,17 +88,8 @@ impl PrivateFile {
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
     pub fn try_hold(&self) -> Result<Option<Held>, StoreError> {
-        let path = self.path.with_extension("lock");
-        let file = open_own_file(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Held { _lock: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(StoreError::CannotOpen {
-                path,
-                why: format!("its file system has no locks ({})", plain(&error)),
-                advice: Advice::None,
-            }),
-        }
+        let lock = try_lock(&self.path.with_extension("lock"))?;
+        Ok(lock.map(|file| Held { _lock: file }))
     }
 
     /// Writes it atomically.

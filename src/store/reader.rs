@@ -92,7 +92,7 @@ impl Reader {
             if found.is_none() {
                 return Ok(None);
             }
-            let mut opened = open_and_ask(&self.path);
+            let mut opened = open_and_ask(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY);
             self.is_makeshift = matches!(&opened, Err(error) if may_be_for_want_of_place(error));
             if self.is_makeshift {
                 opened = open_without_place(&self.path);
@@ -103,8 +103,7 @@ impl Reader {
                 let found = schema::foreign_object(&connection);
                 let found = found.map_err(|error| StoreError::reading(&self.path, &error))?;
                 if let Some(why) = found {
-                    let path = self.path.clone();
-                    return Err(StoreError::Damaged { path, why });
+                    return Err(StoreError::damaged(&self.path, why));
                 }
             }
             // The driver is about to create the tables.
@@ -413,8 +412,8 @@ fn chunk(
 }
 
 /// Opens the file and reads a first value, which is when SQLite accesses the disk.
-fn open_and_ask(path: &Path) -> rusqlite::Result<(Connection, u32)> {
-    let connection = schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+fn open_and_ask(path: &Path, flags: OpenFlags) -> rusqlite::Result<(Connection, u32)> {
+    let connection = schema::connect(path, flags)?;
     let version = schema::version(&connection)?;
     Ok((connection, version))
 }
@@ -453,7 +452,5 @@ fn open_without_place(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     };
     uri.extend(how);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let connection = schema::connect(Path::new(&OsString::from_vec(uri)), flags)?;
-    let version = schema::version(&connection)?;
-    Ok((connection, version))
+    open_and_ask(Path::new(&OsString::from_vec(uri)), flags)
 }

@@ -103,20 +103,6 @@ pub struct RestoredTask {
     pub recent_ids: Vec<EventId>,
 }
 
-/// Why a file could not be opened.
-enum Trouble {
-    /// It must be quarantined, for this reason.
-    Damaged(String),
-    /// Anything else.
-    Other(StoreError),
-}
-
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Self {
-        Self::Other(error)
-    }
-}
-
 impl Writer {
     /// Opens or creates the session file and returns its contents.
     ///
@@ -126,12 +112,8 @@ impl Writer {
     pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
         let db = paths.db();
         let mut notices = Vec::new();
-        let checked = check_whole(&db).map_err(|error| match error {
-            StoreError::Damaged { why, .. } => Trouble::Damaged(why),
-            other => Trouble::Other(other),
-        });
-        let opened = match checked.and_then(|()| Self::try_open(&db, now)) {
-            Err(Trouble::Damaged(why)) => {
+        let opened = match check_whole(&db).and_then(|()| Self::try_open(&db, now)) {
+            Err(StoreError::Damaged { why, .. }) => {
                 let place = quarantine(paths, now)?;
                 let words = format!("this session starts empty ({why})");
                 notices.push(set_aside_as(&db, &place, &words));
@@ -139,21 +121,12 @@ impl Writer {
             }
             other => other,
         };
-        let (writer, restored, unreadable) = opened.map_err(|trouble| {
-            let error = match trouble {
-                Trouble::Damaged(why) => StoreError::Damaged {
-                    path: db.clone(),
-                    why,
-                },
-                Trouble::Other(error) => error,
-            };
-            match notices.pop() {
-                None => error,
-                Some(notice) => StoreError::AfterSettingAside {
-                    notice,
-                    error: Box::new(error),
-                },
-            }
+        let (writer, restored, unreadable) = opened.map_err(|error| match notices.pop() {
+            None => error,
+            Some(notice) => StoreError::AfterSettingAside {
+                notice,
+                error: Box::new(error),
+            },
         })?;
         if unreadable > 0 {
             notices.push(passed_over(unreadable, &db));
@@ -165,7 +138,7 @@ impl Writer {
         })
     }
 
-    fn try_open(db: &Path, now: Wall) -> Result<(Self, Restored, u64), Trouble> {
+    fn try_open(db: &Path, now: Wall) -> Result<(Self, Restored, u64), StoreError> {
         make_private(db)?;
         for suffix in ["-wal", "-shm"] {
             check_file(&companion(db, suffix))?;
@@ -185,46 +158,46 @@ impl Writer {
             && found <= schema::VERSION
             && let Some(why) = schema::foreign_object(&connection).map_err(fail)?
         {
-            return Err(Trouble::Damaged(why));
+            return Err(StoreError::damaged(db, why));
         }
         let verdict: String = connection
             .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
             .map_err(fail)?;
         if verdict != "ok" {
-            return Err(Trouble::Damaged(text::clean_line(&verdict).into_owned()));
+            return Err(StoreError::damaged(db, text::clean_line(&verdict)));
         }
         if is_cut(db, &connection)? {
-            return Err(Trouble::Damaged("its end is missing".to_owned()));
+            return Err(StoreError::damaged(db, "its end is missing"));
         }
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .map_err(fail)?;
         if (found > 0 || tables > 0) && application != schema::APPLICATION_ID {
-            return Err(StoreError::refused(db, "it is another program's database").into());
+            return Err(StoreError::refused(db, "it is another program's database"));
         }
         if found > schema::VERSION {
-            return Err(Trouble::Other(StoreError::Newer {
+            return Err(StoreError::Newer {
                 path: db.to_owned(),
                 found,
                 known: schema::VERSION,
-            }));
+            });
         }
         if connection.is_readonly("main").map_err(fail)? {
-            return Err(Trouble::Other(StoreError::CannotOpen {
+            return Err(StoreError::CannotOpen {
                 path: db.to_owned(),
                 why: "the file or its disk is read-only".to_owned(),
                 advice: Advice::Permit,
-            }));
+            });
         }
         // The first write; until here, a damaged file or another program's file is left as it was found.
         let mode: String = connection
             .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
             .map_err(fail)?;
         if mode != "wal" {
-            return Err(Trouble::Other(StoreError::NoWal {
+            return Err(StoreError::NoWal {
                 path: db.to_owned(),
                 why: format!("it stays in mode {mode}"),
-            }));
+            });
         }
         schema::migrate(&mut connection, found).map_err(fail)?;
         let place = fs::symlink_metadata(db).map_err(|error| StoreError::open_io(db, &error))?;
@@ -537,21 +510,21 @@ fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusql
 }
 
 /// Classifies an error that occurred while opening.
-fn trouble(db: &Path, error: &rusqlite::Error) -> Trouble {
+fn trouble(db: &Path, error: &rusqlite::Error) -> StoreError {
     if is_damage(error) {
-        Trouble::Damaged(message(error))
+        StoreError::damaged(db, message(error))
     } else if is_without_shared_memory(error) && !has_no_room_for_shared_memory(error) {
         let (path, why) = (db.to_owned(), message(error));
-        Trouble::Other(StoreError::NoWal { path, why })
+        StoreError::NoWal { path, why }
     } else {
-        Trouble::Other(StoreError::opening(db, error))
+        StoreError::opening(db, error)
     }
 }
 
 /// Whether pages are missing at the end of the file, which SQLite reads as zeros.
 ///
 /// A log may hold them: a full disk can stop a checkpoint anywhere. Then only the integrity check can tell.
-fn is_cut(db: &Path, connection: &Connection) -> Result<bool, Trouble> {
+fn is_cut(db: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let length =
         |path: &Path| Ok::<_, StoreError>(check_file(path)?.map_or(0, |found| found.len()));
     if length(&companion(db, "-wal"))? > 0 {

@@ -87,12 +87,6 @@ pub struct Fetcher {
     clients: Mutex<HashMap<(bool, bool), HttpClient>>,
 }
 
-impl fmt::Debug for Fetcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetcher").finish_non_exhaustive()
-    }
-}
-
 impl Fetcher {
     /// Fetches one document. Needs a tokio runtime with time and IO.
     ///

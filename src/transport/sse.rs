@@ -4,7 +4,7 @@
 //! event, in order. An `Event` carries at least one of id, retry and data, an `Endpoint` its URL as the server wrote it;
 //! everything else is `Alive`.
 
-use std::{borrow::Cow, convert::Infallible, fmt, ops::Range};
+use std::{borrow::Cow, convert::Infallible, ops::Range};
 
 use bytes::Bytes;
 use eventsource_stream::{Event, EventStream};
@@ -27,15 +27,6 @@ pub struct Sse {
     redactor: Redactor,
     recorder: Option<ExchangeRecorder>,
     has_ended: bool,
-}
-
-impl fmt::Debug for Sse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sse")
-            .field("splitter", &self.splitter)
-            .field("is_over", &self.has_ended)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Sse {

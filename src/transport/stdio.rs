@@ -237,15 +237,20 @@ impl Stdio {
             traffic.map(|traffic| traffic.start_exchange(task, &self.inner.options.secrets));
         match request.method {
             Method::Get { .. } => {
-                let end_recorder = recorder.clone().map(DroppedExchange::new);
+                let mut end_recorder = recorder.clone().map(DroppedExchange::new);
                 let start = ReadStage::NotStarted(stdio, recorder);
-                let events = stream::unfold(start, ReadStage::next).boxed();
-                match end_recorder {
-                    Some(end_recorder) => {
-                        stream::unfold((events, end_recorder), next_recorded).boxed()
+                let events = stream::unfold(start, ReadStage::next).inspect(move |event| {
+                    let is_last = matches!(
+                        event,
+                        ExchangeEvent::NotSent { .. }
+                            | ExchangeEvent::Broken { .. }
+                            | ExchangeEvent::TooLarge { .. }
+                    );
+                    if let Some(end_recorder) = end_recorder.as_mut().filter(|_| is_last) {
+                        end_recorder.record_end(event);
                     }
-                    None => events,
-                }
+                });
+                events.boxed()
             }
             Method::Post { body, .. } => {
                 let posted = async move { stream::iter(stdio.post(body, recorder).await) };
@@ -382,7 +387,7 @@ impl Stdio {
             suspension: Arc::clone(&suspension),
         });
         let log = StderrLog {
-            tail: tail.clone(),
+            tail,
             log_lines: log_sender,
             secrets: options.secrets.clone(),
             suspension: Arc::clone(&suspension),
@@ -393,7 +398,6 @@ impl Stdio {
             process: Arc::clone(&of_process),
             writer: tokio::spawn(write(pipes.stdin, messages, Arc::clone(&suspension))),
             stderr_reader: tokio::spawn(log.read(pipes.stderr, pipes.unread_log)),
-            tail,
         };
         tokio::spawn(supervisor.run(exit_sender));
         *self.inner.process() = Some(Arc::clone(&of_process));
@@ -444,26 +448,6 @@ fn accepted() -> Vec<ExchangeEvent> {
         session: None,
     };
     vec![opened, ExchangeEvent::Ended]
-}
-
-/// The next event; records the end of the exchange.
-async fn next_recorded(
-    (mut events, mut end_recorder): (BoxStream<'static, ExchangeEvent>, DroppedExchange),
-) -> Option<(
-    ExchangeEvent,
-    (BoxStream<'static, ExchangeEvent>, DroppedExchange),
-)> {
-    let event = events.next().await?;
-    let is_last = matches!(
-        event,
-        ExchangeEvent::NotSent { .. }
-            | ExchangeEvent::Broken { .. }
-            | ExchangeEvent::TooLarge { .. }
-    );
-    if is_last {
-        end_recorder.record_end(&event);
-    }
-    Some((event, (events, end_recorder)))
 }
 
 /// The stages of a GET.

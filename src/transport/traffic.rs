@@ -20,7 +20,7 @@ use url::Url;
 
 use super::secrets::{MAX_PATH_SEGMENT_BYTES, Secrets, is_credential};
 use crate::{
-    domain::{Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall},
+    domain::{Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall, text},
     protocol::ExchangeEvent,
 };
 
@@ -70,13 +70,8 @@ struct Inner {
     writer: Arc<dyn TrafficWriter>,
     now: Box<dyn Fn() -> Wall + Send + Sync>,
     exchanges: AtomicU64,
-    known: Mutex<KnownCalls>,
-}
-
-#[derive(Default)]
-struct KnownCalls {
     /// Request id and task of each call; the request id is also its progress token.
-    calls: VecDeque<(String, TaskId)>,
+    known: Mutex<VecDeque<(String, TaskId)>>,
 }
 
 impl fmt::Debug for TrafficRecorder {
@@ -117,7 +112,13 @@ impl TrafficRecorder {
     pub fn add_calls(&self, calls: impl IntoIterator<Item = (String, TaskId)>) {
         let mut known = self.known();
         for call in calls {
-            known.add(call);
+            if known.iter().any(|(id, _)| *id == call.0) {
+                continue;
+            }
+            if known.len() == MAX_KNOWN_CALLS {
+                known.pop_front();
+            }
+            known.push_back(call);
         }
     }
 
@@ -135,7 +136,7 @@ impl TrafficRecorder {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, KnownCalls> {
+    fn known(&self) -> MutexGuard<'_, VecDeque<(String, TaskId)>> {
         self.inner
             .known
             .lock()
@@ -143,25 +144,10 @@ impl TrafficRecorder {
     }
 }
 
-impl KnownCalls {
-    fn add(&mut self, call: (String, TaskId)) {
-        if self.calls.iter().any(|known| known.0 == call.0) {
-            return;
-        }
-        if self.calls.len() == MAX_KNOWN_CALLS {
-            self.calls.pop_front();
-        }
-        self.calls.push_back(call);
-    }
-}
-
 /// The first [`RECORDED_BODY_BYTES`] of a text, and how many bytes were left out.
 fn truncated(text: &str) -> (String, u64) {
-    let is_end = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=RECORDED_BODY_BYTES.min(text.len())).rev().find(is_end);
-    let end = end.unwrap_or_default();
-    let kept = text.get(..end).unwrap_or_default();
-    let rest = text.len().saturating_sub(end);
+    let kept = text::head(text, RECORDED_BODY_BYTES);
+    let rest = text.len() - kept.len();
     (kept.to_owned(), u64::try_from(rest).unwrap_or(u64::MAX))
 }
 
@@ -340,10 +326,7 @@ impl ExchangeRecorder {
 
     /// Records the end of the exchange if `event` ends it.
     pub(super) fn record_end(&self, event: &ExchangeEvent) {
-        if !self.is_on() {
-            return;
-        }
-        let why = match event {
+        let why: &str = match event {
             ExchangeEvent::Ended => "closed by the server",
             ExchangeEvent::Broken { why }
             | ExchangeEvent::NotSent { why, .. }
@@ -352,10 +335,7 @@ impl ExchangeRecorder {
             ExchangeEvent::TooLarge { .. } => "too large",
             ExchangeEvent::Refused(error) => {
                 let said = error.server_text.as_deref().unwrap_or_default();
-                return self.record_end_reason(
-                    Direction::Received,
-                    &format!("HTTP {} {said}", error.status),
-                );
+                &format!("HTTP {} {said}", error.status)
             }
             ExchangeEvent::Opened { .. }
             | ExchangeEvent::Event { .. }
@@ -425,7 +405,7 @@ impl ExchangeRecorder {
         let known = self.traffic.known();
         ids.into_iter().flatten().find_map(|id| {
             let id = id.text();
-            let found = known.calls.iter().rev().find(|(call, _)| *call == id);
+            let found = known.iter().rev().find(|(call, _)| *call == id);
             found.map(|(_, task)| task.clone())
         })
     }

@@ -232,7 +232,10 @@ fn a_hostile_command_is_shown_harmlessly() {
             "{shown}"
         );
     }
-    assert!(asked.err.contains("A, from your environment variable B") && !asked.err.contains("hunter22"));
+    assert!(
+        asked.err.contains("A, from your environment variable B")
+            && !asked.err.contains("hunter22")
+    );
     // What says which code is run is no secret.
     assert!(asked.err.contains("LD_PRELOAD = /tmp/evil.so"));
 }

@@ -125,7 +125,7 @@ fn log(seq: u64, level: LogLevel) -> HistoryEntry {
 fn history(number: u64, entries: Vec<HistoryEntry>) -> Row {
     Row::History {
         task: id(number),
-        entries: entries.into(),
+        entries: entries.into_iter().collect(),
     }
 }
 

@@ -109,10 +109,7 @@ impl Linked {
                 variable,
             })
         });
-        let mut options = match options {
-            Ok(options) => options,
-            Err(error) => return Err(self.withhold(&error)),
-        };
+        let mut options = options.map_err(|error| self.withhold(&error))?;
         options.traffic = Some(self.tap.clone());
         // The previous process has ended, or the start of the new one ends it.
         let older = self.stdio.take();

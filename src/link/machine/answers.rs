@@ -309,10 +309,7 @@ impl Link {
             return;
         }
         active.went_out(self.now);
-        let is_cancelling = active
-            .control
-            .as_ref()
-            .is_some_and(|control| control.what == ControlKind::Cancelling);
+        let is_cancelling = active.is_asked(ControlKind::Cancelling);
         let result = match outcome {
             Ok(result) => result,
             Err(_) if is_cancelling || active.was_cancelled() => {
@@ -361,10 +358,7 @@ impl Link {
         if active.is_settled() {
             return;
         }
-        let is_cancelling = active
-            .control
-            .as_ref()
-            .is_some_and(|control| control.what == ControlKind::Cancelling);
+        let is_cancelling = active.is_asked(ControlKind::Cancelling);
         let answer = protocol::parse_call_result(result);
         let said = active
             .task
@@ -525,22 +519,9 @@ fn checkpoint_status(text: Option<&str>) -> Option<String> {
 }
 
 /// The first line of a server's text, cut so that a row stays small.
-fn first_line(text: &str) -> String {
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    let end = line
-        .char_indices()
-        .map(|(at, _)| at)
-        .take_while(|at| *at <= LINE_BYTES)
-        .last()
-        .unwrap_or(0);
-    if line.len() <= LINE_BYTES {
-        line.to_owned()
-    } else {
-        line.get(..end).unwrap_or_default().to_owned()
-    }
+fn first_line(said: &str) -> String {
+    let line = said.lines().find(|line| !line.trim().is_empty());
+    text::head(line.unwrap_or_default(), LINE_BYTES).to_owned()
 }
 
 #[cfg(test)]

@@ -56,37 +56,29 @@ impl Link {
     pub(super) fn step_follow(&mut self, id: &TaskId) {
         self.step_doubt(id);
         let now = self.now.mono;
-        let Some(active) = self.tasks.get(id) else {
+        let next = self.follow_mut(id).and_then(|follow| follow.next);
+        if next.is_none_or(|next| now < next) || self.connection != ConnectionState::Ready {
             return;
+        }
+        let next = match self.may_ask() {
+            Ok(()) => None,
+            Err(None) => return,
+            Err(Some(later)) => Some(later.max(now)),
         };
-        let is_due = active
-            .follow
-            .as_ref()
-            .and_then(|follow| follow.next)
-            .is_some_and(|next| now >= next);
-        if !is_due || self.connection != ConnectionState::Ready {
-            return;
-        }
-        match self.may_ask() {
-            Ok(()) => {}
-            Err(later) => {
-                if let (Some(later), Some(follow)) = (
-                    later,
-                    self.tasks.get_mut(id).and_then(|r| r.follow.as_mut()),
-                ) {
-                    follow.next = Some(later.max(now));
-                }
-                return;
-            }
-        }
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let client_id = active.task.client_id.clone().unwrap_or_default();
         if let Some(follow) = active.follow.as_mut() {
-            follow.next = None;
+            follow.next = next;
         }
-        self.call_list(RequestKind::Look(id.clone()), &client_id);
+        if next.is_none() {
+            self.call_list(RequestKind::Look(id.clone()), &client_id);
+        }
+    }
+
+    fn follow_mut(&mut self, id: &TaskId) -> Option<&mut Follow> {
+        self.tasks.get_mut(id)?.follow.as_mut()
     }
 
     /// Asks the companion that lists a client's checkpoints.
@@ -115,15 +107,9 @@ impl Link {
 
     /// The list could not be read; that says nothing about the task.
     pub(super) fn look_failed(&mut self, id: &TaskId, at_least: Option<Duration>) {
-        let next = self
-            .now
-            .mono
-            .after(LOOK_AGAIN.max(at_least.unwrap_or_default()));
-        if let Some(follow) = self
-            .tasks
-            .get_mut(id)
-            .and_then(|active| active.follow.as_mut())
-        {
+        let wait = LOOK_AGAIN.max(at_least.unwrap_or_default());
+        let next = self.now.mono.after(wait);
+        if let Some(follow) = self.follow_mut(id) {
             follow.next = Some(next);
         }
     }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::{Link, questions::refusal};
 use crate::{
     domain::{
-        Answer, HistoryEvent, Mono, Question, QuestionSource, RequestError, SessionResponse,
-        Status, TaskErrorKind, TaskId,
+        Answer, Mono, Question, QuestionSource, RequestError, SessionResponse, Status,
+        TaskErrorKind, TaskId,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -68,8 +68,7 @@ impl Link {
             question.answer = Some(answer.clone());
             active.answers_wait();
             active.refresh_status();
-            let (status, reason) = (active.task.status.label().to_owned(), Some(reason.clone()));
-            active.note(now, None, HistoryEvent::Status { status, reason });
+            active.note_status(now, active.task.status.label(), Some(reason.clone()));
         }
         self.save_vital();
         Ok(SessionResponse::Accepted)
@@ -286,9 +285,9 @@ impl Link {
 
     /// An answer to a task may not have arrived: if it still asks, the next look shows it, and it is sent again.
     pub(super) fn answer_unheard(&mut self, id: &TaskId, key: &str) {
-        let active = self.tasks.get_mut(id);
-        if let Some(served) = active.and_then(|active| active.served.as_mut()) {
-            served.unheard = Some((key.to_owned(), self.now.mono));
+        let now = self.now.mono;
+        if let Some(served) = self.served_mut(id) {
+            served.unheard = Some((key.to_owned(), now));
         }
         self.look_soon(id);
     }

@@ -415,29 +415,16 @@ pub(super) fn refusal(kind: QuestionKind, why: &str, by_person: &Answer) -> Answ
 
 /// Whether a question is too large, or too many are open, to be asked.
 fn is_too_much(active: &ActiveTask, key: &str, kind: QuestionKind, request: &str) -> bool {
-    let is_new = |question: &Question| question.key != key;
     let limit = match kind {
         QuestionKind::Elicitation | QuestionKind::Roots => QUESTION_BYTES,
         QuestionKind::Sampling => SAMPLING_BYTES,
     };
-    let is_for_host =
-        |question: &&Question| !question.is_delivered && !question.kind.is_elicitation();
-    let for_host = active.task.questions.iter().filter(is_for_host).count();
-    let known = active
-        .task
-        .questions
-        .iter()
-        .any(|question| question.key == key);
-    request.len() > limit
-        || !kind.is_elicitation() && !known && for_host >= OPEN_FOR_HOST
-        || active.task.questions.iter().all(is_new)
-            && active
-                .task
-                .questions
-                .iter()
-                .filter(|question| !question.is_delivered)
-                .count()
-                >= OPEN
+    let questions = &active.task.questions;
+    let open = || questions.iter().filter(|question| !question.is_delivered);
+    let for_host = || open().filter(|question| !question.kind.is_elicitation());
+    let is_full =
+        open().count() >= OPEN || !kind.is_elicitation() && for_host().count() >= OPEN_FOR_HOST;
+    request.len() > limit || is_full && questions.iter().all(|question| question.key != key)
 }
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.

@@ -272,7 +272,7 @@ fn is_awaited(active: &ActiveTask) -> bool {
 }
 
 /// Whether an event holds an answer to a request of ours.
-fn is_answer(data: &str) -> bool {
+pub(super) fn is_answer(data: &str) -> bool {
     protocol::decode(data)
         .iter()
         .any(|message| matches!(message, Incoming::Response { .. }))

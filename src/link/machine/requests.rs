@@ -230,9 +230,7 @@ impl Link {
             }
             Status::Unknown(_) => self.look_for(id),
             _ => {
-                if let Some(control) = &active.control
-                    && control.what == ControlKind::Pausing
-                {
+                if active.is_asked(ControlKind::Pausing) {
                     active.set_control(now, None);
                 }
                 self.retry_now();
@@ -281,21 +279,13 @@ impl Link {
         self.retry_auth();
         self.reachability.hurry(self.now);
         for active in self.tasks.values_mut() {
-            if let StreamState::Waiting { until } = &mut active.stream {
-                *until = self.now.mono;
-            }
-            if let Some(next) = active
-                .served
-                .as_mut()
-                .and_then(|served| served.next.as_mut())
-            {
-                *next = self.now.mono;
-            }
-            if let Some(next) = active
-                .follow
-                .as_mut()
-                .and_then(|follow| follow.next.as_mut())
-            {
+            let stream = match &mut active.stream {
+                StreamState::Waiting { until } => Some(until),
+                _ => None,
+            };
+            let look = active.served.as_mut().and_then(|it| it.next.as_mut());
+            let list = active.follow.as_mut().and_then(|it| it.next.as_mut());
+            for next in [stream, look, list].into_iter().flatten() {
                 *next = self.now.mono;
             }
         }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::Link;
+use super::{Link, replay_gaps::is_answer};
 use crate::{
     domain::{
         ControlKind, Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind,
@@ -16,7 +16,7 @@ use crate::{
         stream_state::{ASK_AGAIN, StreamState},
         time::{doubled, jittered},
     },
-    protocol::{self, Body, ExchangeEvent, Incoming},
+    protocol::{Body, ExchangeEvent},
 };
 
 impl Link {
@@ -46,11 +46,7 @@ impl Link {
                     attempt.phase = Phase::Open;
                 }
                 active.touch(now);
-                if active
-                    .control
-                    .as_ref()
-                    .is_some_and(|control| control.what == crate::domain::ControlKind::Resuming)
-                {
+                if active.is_asked(ControlKind::Resuming) {
                     active.set_control(now, None);
                 }
                 self.saver.urge_soon(now.mono);
@@ -148,10 +144,8 @@ impl Link {
             // The modern era has no ids, which says nothing of this server's other streams.
             && attempt.version.map(ProtocolVersion::era) != Some(Era::Modern)
         {
-            let is_answer = !matches!(active.stream, StreamState::Open { .. })
-                || protocol::decode(&event.data)
-                    .iter()
-                    .any(|message| matches!(message, Incoming::Response { .. }));
+            let is_answer =
+                !matches!(active.stream, StreamState::Open { .. }) || is_answer(&event.data);
             // A bare answer says nothing about streams; a step without an id does.
             if !is_answer {
                 active.task.resumability.stream = Some(false);

@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 use super::Link;
 use crate::{
     domain::{ServerTask, TaskId, TaskKind},
-    link::{
-        active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
-        negotiation::MODERN,
-    },
+    link::{connection::ConnectionState, in_flight::RequestKind, negotiation::MODERN},
     protocol::{HttpError, encode},
 };
 
@@ -114,12 +111,16 @@ impl Link {
         }
     }
 
-    fn mark_unsubscribed(&mut self) {
-        for active in self.tasks.values_mut() {
+    /// Returns the tasks that were subscribed to.
+    fn mark_unsubscribed(&mut self) -> Vec<TaskId> {
+        let mut told = Vec::new();
+        for (id, active) in &mut self.tasks {
             if let Some(served) = active.served.as_mut().filter(|served| served.is_subscribed) {
                 served.is_subscribed = false;
+                told.push(id.clone());
             }
         }
+        told
     }
 
     /// The server said what it will tell of (2026-07-28, basic/patterns/subscriptions).
@@ -151,19 +152,7 @@ impl Link {
 
     /// The subscription ended. `is_final` says that the server has none.
     pub(super) fn listening_ended(&mut self, is_final: bool) {
-        let is_subscribed = |active: &ActiveTask| {
-            active
-                .served
-                .as_ref()
-                .is_some_and(|served| served.is_subscribed)
-        };
-        let told: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| is_subscribed(active))
-            .map(|(id, _)| id.clone())
-            .collect();
-        self.mark_unsubscribed();
+        let told = self.mark_unsubscribed();
         if !self
             .subscription
             .ended(self.now.mono, is_final, &mut self.rng)

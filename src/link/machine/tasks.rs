@@ -9,10 +9,7 @@ use core::time::Duration;
 
 use super::Link;
 use crate::{
-    domain::{
-        ControlKind, HistoryEvent, LostReason, Mono, Status, TaskErrorKind, TaskId, TaskKind,
-        TaskState,
-    },
+    domain::{ControlKind, LostReason, Mono, Status, TaskErrorKind, TaskId, TaskKind, TaskState},
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
@@ -105,9 +102,7 @@ impl Link {
             active.activity.last_news = now.mono;
         }
         if let Some(words) = words {
-            let status = active.task.status.label().to_owned();
-            let reason = Some(words);
-            active.note(now, None, HistoryEvent::Status { status, reason });
+            active.note_status(now, active.task.status.label(), Some(words));
             self.saver.touch(now.mono);
         } else if has_changed {
             active.touch(now);
@@ -369,10 +364,7 @@ impl Link {
         let Some(task) = &active.task.server_task else {
             return;
         };
-        let is_cancelling = active
-            .control
-            .as_ref()
-            .is_some_and(|control| control.what == ControlKind::Cancelling);
+        let is_cancelling = active.is_asked(ControlKind::Cancelling);
         if is_cancelling && active.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);
@@ -427,11 +419,7 @@ impl Link {
             Some(request_id),
             None,
         );
-        if let Some(served) = self
-            .tasks
-            .get_mut(id)
-            .and_then(|active| active.served.as_mut())
-        {
+        if let Some(served) = self.served_mut(id) {
             served.fetching = Some(exchange);
             served.asked_here.clear();
         }
@@ -463,11 +451,7 @@ impl Link {
 
     /// The stream of `tasks/result` ended without an answer; the next poll says whether it is still wanted.
     fn fetch_ended(&mut self, id: &TaskId, why: &str, at_least: Option<Duration>) {
-        if let Some(served) = self
-            .tasks
-            .get_mut(id)
-            .and_then(|active| active.served.as_mut())
-        {
+        if let Some(served) = self.served_mut(id) {
             served.fetching = None;
             if served.next.is_some() {
                 self.poll_failed(id, why.to_owned(), at_least);
@@ -475,14 +459,15 @@ impl Link {
         }
     }
 
+    /// How a server task is polled.
+    pub(super) fn served_mut(&mut self, id: &TaskId) -> Option<&mut ServerTaskPoll> {
+        self.tasks.get_mut(id)?.served.as_mut()
+    }
+
     /// Polls a task soon, because it has probably changed.
     pub(super) fn look_soon(&mut self, id: &TaskId) {
         let now = self.now.mono;
-        if let Some(served) = self
-            .tasks
-            .get_mut(id)
-            .and_then(|active| active.served.as_mut())
-        {
+        if let Some(served) = self.served_mut(id) {
             served.look_soon(now);
         }
         self.schedule.needs_advance = true;

@@ -142,25 +142,21 @@ impl Link {
                 why: served.why.clone().unwrap_or_default(),
             };
         }
+        let why = |otherwise: &str| match &active.recovery.disconnection {
+            Some(disconnection) => disconnection.why.clone(),
+            None => otherwise.to_owned(),
+        };
         match &active.stream {
             StreamState::Waiting { until } => Connectivity::Reconnecting {
                 attempt: active.recovery.tries,
                 next: in_wall(*until),
-                why: active
-                    .recovery
-                    .disconnection
-                    .as_ref()
-                    .map_or("the stream ended".to_owned(), |it| it.why.clone()),
+                why: why("the stream ended"),
             },
             StreamState::Asking { .. } | StreamState::Verifying { .. } => {
                 Connectivity::Reconnecting {
                     attempt: active.recovery.tries + 1,
                     next: self.now.wall,
-                    why: active
-                        .recovery
-                        .disconnection
-                        .as_ref()
-                        .map_or("asking for the stream".to_owned(), |it| it.why.clone()),
+                    why: why("asking for the stream"),
                 }
             }
             _ => Connectivity::Live {

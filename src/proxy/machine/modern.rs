@@ -14,32 +14,13 @@ use crate::{
 /// The code of 2026-07-28 for a revision that the server does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// A list whose changes a host can subscribe to.
-struct List {
-    /// What a subscription asks for.
-    asked: &'static str,
-    /// Where the server says that it notifies of changes.
-    offered: &'static str,
-    notification: &'static str,
-}
+/// The lists whose changes a host can subscribe to.
+const LISTS: [&str; 3] = ["tools", "prompts", "resources"];
 
-const LISTS: [List; 3] = [
-    List {
-        asked: "toolsListChanged",
-        offered: "/capabilities/tools/listChanged",
-        notification: "notifications/tools/list_changed",
-    },
-    List {
-        asked: "promptsListChanged",
-        offered: "/capabilities/prompts/listChanged",
-        notification: "notifications/prompts/list_changed",
-    },
-    List {
-        asked: "resourcesListChanged",
-        offered: "/capabilities/resources/listChanged",
-        notification: "notifications/resources/list_changed",
-    },
-];
+/// What a subscription to changes of a list asks for.
+fn asked_for(list: &str) -> String {
+    format!("{list}ListChanged")
+}
 
 impl Proxy {
     /// Notes what a request of the modern era says of its host. Returns whether it can be served.
@@ -95,8 +76,9 @@ impl Proxy {
         let offered = self.introduction.as_ref().map(|it| it.result.as_str());
         let offered: Value = serde_json::from_str(offered.unwrap_or_default()).unwrap_or_default();
         accepted.retain(|key, value| {
-            let list = LISTS.iter().find(|list| list.asked == key);
-            let offers = list.and_then(|list| offered.pointer(list.offered));
+            let list = LISTS.iter().find(|list| asked_for(list) == *key);
+            let path = list.map(|list| format!("/capabilities/{list}/listChanged"));
+            let offers = path.and_then(|path| offered.pointer(&path));
             *value == true && offers == Some(&json!(true))
         });
         let id_value: Value = serde_json::from_str(&id).unwrap_or_default();
@@ -143,11 +125,13 @@ impl Proxy {
             }
             return;
         }
-        let Some(list) = LISTS.iter().find(|list| list.notification == method) else {
+        let list = method.strip_prefix("notifications/");
+        let list = list.and_then(|list| list.strip_suffix("/list_changed"));
+        let Some(asked) = list.filter(|list| LISTS.contains(list)).map(asked_for) else {
             return;
         };
         let subscriptions = self.subscriptions.iter();
-        let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(list.asked));
+        let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(&asked));
         for (id, _) in wanting {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
             if let Some(message) = value.as_object_mut() {

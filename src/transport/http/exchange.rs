@@ -1,7 +1,6 @@
 //! The events of one exchange, in the order that [`ExchangeEvent`] documents.
 
 use std::{
-    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -17,17 +16,6 @@ use crate::{
 pub struct Exchange {
     stage: Stage,
     end_recorder: Option<DroppedExchange>,
-}
-
-impl fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.stage {
-            Stage::Sending(_) | Stage::Redirected(_) => "sending",
-            Stage::Reading(_) => "reading",
-            Stage::Ended => "ended",
-        };
-        f.debug_tuple("Exchange").field(&stage).finish()
-    }
 }
 
 impl Exchange {

@@ -97,7 +97,6 @@ pub(super) struct ProcessSupervisor {
     pub(super) process: Arc<ServerProcess>,
     pub(super) writer: JoinHandle<()>,
     pub(super) stderr_reader: JoinHandle<()>,
-    pub(super) tail: StderrTail,
 }
 
 impl ProcessSupervisor {
@@ -122,7 +121,7 @@ impl ProcessSupervisor {
             Ok(status) => exit_message(status, is_requested),
             Err(error) => format!("could not wait for the server process: {error}"),
         };
-        let stderr = self.tail.message();
+        let stderr = self.process.tail.message();
         let why = if stderr.is_empty() {
             how
         } else {

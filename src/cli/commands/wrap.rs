@@ -215,27 +215,9 @@ fn wrap_file(
             &fields,
         )?;
         let ImportedEntry { report, unset } = imported;
-        let Some(name) = report.known_as.clone() else {
-            report_skipped(context, &report);
+        let Some(name) = announce(context, &entry.name, &report) else {
             continue;
         };
-        if report.is_imported() || name != entry.name {
-            let verb = if report.is_imported() {
-                "will be added to"
-            } else {
-                "is already in"
-            };
-            let mut note = format!("{} {verb} longhaul's configuration", entry.name);
-            if name != entry.name {
-                note = format!("{note} as {name}");
-            }
-            context.terminal.warn(&note);
-        }
-        if report.is_imported() {
-            for note in &report.notes {
-                context.terminal.warn(format!("{name}: {note}"));
-            }
-        }
         needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {
             program: program()?,
@@ -260,9 +242,31 @@ fn wrap_file(
     })
 }
 
-fn report_skipped(context: &mut Context<'_>, report: &EntryReport) {
-    let line = format!("skipped {}: {}", report.name, report.notes.join("; "));
-    context.terminal.warn(&line);
+/// Says what becomes of an entry. Returns its server's name in the configuration; `None` if it is skipped.
+fn announce(context: &mut Context<'_>, entry: &str, report: &EntryReport) -> Option<String> {
+    let notes = &report.notes;
+    let Some(name) = report.known_as.clone() else {
+        let line = format!("skipped {entry}: {}", notes.join("; "));
+        context.terminal.warn(&line);
+        return None;
+    };
+    let is_new = report.is_imported();
+    if is_new || name != entry {
+        let verb = if is_new {
+            "will be added to"
+        } else {
+            "is already in"
+        };
+        let mut note = format!("{entry} {verb} longhaul's configuration");
+        if name != entry {
+            note = format!("{note} as {name}");
+        }
+        context.terminal.warn(&note);
+    }
+    for note in notes.iter().filter(|_| is_new) {
+        context.terminal.warn(format!("{name}: {note}"));
+    }
+    Some(name)
 }
 
 /// The path of this program: a host that was started from a menu may not find it by its name. A link stays a link, because

@@ -151,7 +151,8 @@ pub async fn run<S: TerminalSurface, B: Services, T: Time>(
 ) -> Outcome {
     // A panic in the loop itself takes the same way out as one in any other thread.
     let turns = AssertUnwindSafe(turns(surface, backstage, time, state)).catch_unwind();
-    turns.await.unwrap_or_else(|_| Outcome::silent(BUG))
+    let ended = turns.await.unwrap_or_else(|_| Ok(Outcome::silent(BUG)));
+    ended.unwrap_or_else(|error| gone(&error))
 }
 
 async fn turns<S: TerminalSurface, B: Services, T: Time>(
@@ -159,7 +160,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
     backstage: &mut B,
     time: &T,
     state: &mut State,
-) -> Outcome {
+) -> io::Result<Outcome> {
     let mut pacer = Pacer::default();
     // Why the session cannot be used; printed on stderr at the exit.
     let mut trouble = None;
@@ -167,10 +168,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         let now = time.now();
         if pacer.is_due(state.is_dirty(), now) {
             state.take_dirty();
-            let has_changed = match surface.draw(state, now) {
-                Ok(has_changed) => has_changed,
-                Err(error) => return gone(&error),
-            };
+            let has_changed = surface.draw(state, now)?;
             // Not the time before: keys that came while the terminal took its time were typed blind.
             state.drawn(time.now());
             pacer.drawn(now, has_changed);
@@ -195,17 +193,18 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
                     events.push(Event::Input(input));
                     events.extend(surface.drain(INPUTS_A_TURN).into_iter().map(Event::Input));
                 }
-                TerminalEvent::HungUp => return Outcome::silent(HUNG_UP),
+                TerminalEvent::HungUp => return Ok(Outcome::silent(HUNG_UP)),
                 TerminalEvent::Signal(number) => {
-                    return Outcome { note: app::exit_note(state), exit: number.saturating_add(128) };
+                    let note = app::exit_note(state);
+                    return Ok(Outcome { note, exit: number.saturating_add(128) });
                 }
-                TerminalEvent::Panic => return Outcome { note: app::exit_note(state), exit: BUG },
+                TerminalEvent::Panic => {
+                    return Ok(Outcome { note: app::exit_note(state), exit: BUG });
+                }
                 TerminalEvent::Stop => {
                     // Here, because the wait for what comes next may be dropped.
                     let todo = vec![Command::Suspend];
-                    if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
-                        return gone(&error);
-                    }
+                    follow_up(surface, backstage, state, todo, now).await?;
                 }
                 TerminalEvent::Continued => events.push(Event::Resumed),
             },
@@ -217,20 +216,16 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         let now = time.now();
         for event in events {
             let todo = app::update(state, event, now);
-            if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
-                return gone(&error);
-            }
+            follow_up(surface, backstage, state, todo, now).await?;
         }
         note_trouble(&mut trouble, &news);
         let todo = app::update_all(state, news, now);
-        if let Err(error) = follow_up(surface, backstage, state, todo, now).await {
-            return gone(&error);
-        }
+        follow_up(surface, backstage, state, todo, now).await?;
         if let Some(note) = state.exit_note() {
-            return trouble.unwrap_or_else(|| Outcome {
+            return Ok(trouble.unwrap_or_else(|| Outcome {
                 note: note.clone(),
                 exit: 0,
-            });
+            }));
         }
     }
 }
@@ -257,14 +252,8 @@ fn note_trouble(trouble: &mut Option<Outcome>, news: &[Event]) {
 impl Outcome {
     /// An end with nobody there to read a note, or nothing to say in it.
     fn silent(exit: u8) -> Self {
-        let line = String::new();
-        Self {
-            note: ExitNote {
-                line,
-                stops_keeper: false,
-            },
-            exit,
-        }
+        let note = ExitNote::default();
+        Self { note, exit }
     }
 }
 
@@ -299,60 +288,28 @@ async fn carry_out<S: TerminalSurface, B: Services>(
     command: Command,
 ) -> io::Result<Vec<Event>> {
     // A read that failed is answered too, so that the next one can be asked for.
-    Ok(match command {
-        Command::Request(ask, what) => {
-            backstage.ask(ask, what);
-            Vec::new()
-        }
+    match command {
+        Command::Request(ask, what) => backstage.ask(ask, what),
         Command::ReadHistory { task, after_seq } => {
-            backstage.read(SavedRead::History { task, after_seq })
+            return Ok(backstage.read(SavedRead::History { task, after_seq }));
         }
-        Command::ReadMilestones(tasks) => backstage.read(SavedRead::Milestones(tasks)),
-        Command::ReadResult(task) => backstage.read(SavedRead::Result(task)),
+        Command::ReadMilestones(tasks) => return Ok(backstage.read(SavedRead::Milestones(tasks))),
+        Command::ReadResult(task) => return Ok(backstage.read(SavedRead::Result(task))),
         Command::ReadTraffic { task, server } => {
-            backstage.read(SavedRead::Traffic { task, server })
+            return Ok(backstage.read(SavedRead::Traffic { task, server }));
         }
-        Command::InjectFault(what) => {
-            backstage.break_demo(&what);
-            Vec::new()
-        }
-        Command::FindServers => {
-            backstage.import(false);
-            Vec::new()
-        }
-        Command::ImportServers => {
-            backstage.import(true);
-            Vec::new()
-        }
-        Command::SaveView(view) => {
-            backstage.save_view(view);
-            Vec::new()
-        }
-        Command::CheckConfig { force } => {
-            backstage.look_at_config(force);
-            Vec::new()
-        }
-        Command::ReadConsent(server) => {
-            backstage.consent(server, None);
-            Vec::new()
-        }
-        Command::Approve { server, digest } => {
-            backstage.consent(server, Some(digest));
-            Vec::new()
-        }
-        Command::OpenPage(url) => {
-            backstage.open_page(&url);
-            Vec::new()
-        }
-        Command::Save { task, what, path } => {
-            backstage.save(&task, what, &path);
-            Vec::new()
-        }
-        Command::OpenPart { task, part } => {
-            backstage.open_part(&task, part);
-            Vec::new()
-        }
-        Command::Quit(_) => Vec::new(),
-        other => surface.carry_out(other).await?.into_iter().collect(),
-    })
+        Command::InjectFault(what) => backstage.break_demo(&what),
+        Command::FindServers => backstage.import(false),
+        Command::ImportServers => backstage.import(true),
+        Command::SaveView(view) => backstage.save_view(view),
+        Command::CheckConfig { force } => backstage.look_at_config(force),
+        Command::ReadConsent(server) => backstage.consent(server, None),
+        Command::Approve { server, digest } => backstage.consent(server, Some(digest)),
+        Command::OpenPage(url) => backstage.open_page(&url),
+        Command::Save { task, what, path } => backstage.save(&task, what, &path),
+        Command::OpenPart { task, part } => backstage.open_part(&task, part),
+        Command::Quit(_) => {}
+        other => return Ok(surface.carry_out(other).await?.into_iter().collect()),
+    }
+    Ok(Vec::new())
 }

@@ -26,9 +26,10 @@ pub(super) use send::repeat;
 pub(super) type DraftKey = (Option<ServerName>, String, Option<TaskId>);
 
 /// The step of a new call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Choose the server.
+    #[default]
     Server,
     /// Choose the tool.
     Tool,
@@ -48,7 +49,7 @@ pub struct FormErrors {
 }
 
 /// A new call that is being filled in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallForm {
     /// The current step.
     pub stage: Stage,
@@ -322,8 +323,9 @@ impl CallForm {
             return;
         };
         self.at = at;
-        if let Some(field) = self.argument().filter(|_| unread.is_some()) {
-            field.go_to_json_error();
+        let field = self.argument().filter(|_| unread.is_some());
+        if let Some(field) = field.and_then(FormField::typed) {
+            go_to_json_error(field);
         }
     }
 

@@ -11,43 +11,29 @@ impl State {
         Some(time.to_zoned(self.setup.tz.clone()))
     }
 
+    fn formatted(&self, at: Wall, format: &str, unknown: &str) -> String {
+        let time = self.zoned(at);
+        time.map_or_else(|| unknown.to_owned(), |it| it.strftime(format).to_string())
+    }
+
     /// `06:52:10`.
     pub fn clock_seconds(&self, at: Wall) -> String {
-        self.zoned(at).map_or_else(
-            || "--:--:--".to_owned(),
-            |time| {
-                format!(
-                    "{:02}:{:02}:{:02}",
-                    time.hour(),
-                    time.minute(),
-                    time.second()
-                )
-            },
-        )
+        self.formatted(at, "%H:%M:%S", "--:--:--")
     }
 
     /// `06:52`.
     pub fn clock_minutes(&self, at: Wall) -> String {
-        self.zoned(at).map_or_else(
-            || "--:--".to_owned(),
-            |time| format!("{:02}:{:02}", time.hour(), time.minute()),
-        )
+        self.formatted(at, "%H:%M", "--:--")
     }
 
     /// `Fri 06:52`.
     pub fn clock_day(&self, at: Wall) -> String {
-        self.zoned(at).map_or_else(
-            || "--- --:--".to_owned(),
-            |time| time.strftime("%a %H:%M").to_string(),
-        )
+        self.formatted(at, "%a %H:%M", "--- --:--")
     }
 
     /// `Fri 20`, for a midnight.
     pub(super) fn clock_date(&self, at: Wall) -> String {
-        self.zoned(at).map_or_else(
-            || "---".to_owned(),
-            |time| time.strftime("%a %-d").to_string(),
-        )
+        self.formatted(at, "%a %-d", "---")
     }
 
     /// How many seconds local time is ahead of UTC.

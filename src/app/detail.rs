@@ -5,7 +5,7 @@ use crate::domain::{
     Resumable, ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
 };
 
-use super::{Action, Document, State, Tab, task_row::TaskRow};
+use super::{Action, Document, State, Tab, dialogs::tasks::name_of, task_row::TaskRow};
 
 /// The most lines of a result to print; the rest is in the session file.
 const MAX_PRINTED_LINES: usize = 20_000;
@@ -474,49 +474,28 @@ pub(super) fn entry_text(entry: &HistoryEntry) -> String {
 /// The text to print: a line about the task, then the current tab.
 pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
     let task = &task_row.view.task;
-    let (title, argument) = state.label(task_row);
-    let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
-    let mut out = format!(
-        "{} {title}{argument} on {}: {}",
-        task.id,
-        text::clean_line(task.server.as_str()),
-        task.status.label()
-    );
+    let mut head = format!("{}: {}", name_of(state, &task.id), task.status.label());
     if let Some(reason) = task.status.reason() {
-        out = format!("{out} ({reason})");
+        head = format!("{head} ({reason})");
     }
-    out.push_str("\n\n");
-    if matches!(state.detail.tab, Tab::Now | Tab::Log) && task.status != Status::Completed {
-        for entry in state
-            .detail
-            .logs
-            .get(&task.id)
-            .iter()
-            .flat_map(|log| &log.entries)
-        {
-            out.push_str(&state.clock_seconds(entry.at));
-            out.push(' ');
-            out.push_str(&entry_text(entry));
-            out.push('\n');
+    let mut lines = vec![head, String::new()];
+    let is_of_log = matches!(state.detail.tab, Tab::Now | Tab::Log);
+    let document = if is_of_log {
+        result_document(state, task_row)
+    } else {
+        tab_document(state, task_row)
+    };
+    match document {
+        _ if is_of_log && task.status != Status::Completed => {
+            let log = state.detail.logs.get(&task.id);
+            let entries = log.iter().flat_map(|log| &log.entries);
+            let line =
+                |it: &HistoryEntry| format!("{} {}", state.clock_seconds(it.at), entry_text(it));
+            lines.extend(entries.map(line));
         }
-        return out;
+        Some(document) => lines.push(document.plain(MAX_PRINTED_LINES)),
+        None if is_of_log => lines.extend(result_lines(state, task_row)),
+        None => lines.extend(tab_lines(state, task_row)),
     }
-    let document = match state.detail.tab {
-        Tab::Now | Tab::Log => result_document(state, task_row),
-        _ => tab_document(state, task_row),
-    };
-    if let Some(document) = document {
-        out.push_str(&document.plain(MAX_PRINTED_LINES));
-        out.push('\n');
-        return out;
-    }
-    let lines = match state.detail.tab {
-        Tab::Now | Tab::Log => result_lines(state, task_row),
-        _ => tab_lines(state, task_row),
-    };
-    for line in lines {
-        out.push_str(&line);
-        out.push('\n');
-    }
-    out
+    lines.join("\n") + "\n"
 }

@@ -24,7 +24,7 @@ pub(super) mod save_as;
 pub(super) mod search;
 mod sign_in;
 mod stop_now;
-mod tasks;
+pub(super) mod tasks;
 mod views;
 mod what_now;
 
@@ -92,6 +92,14 @@ pub enum Overlay {
 }
 
 impl Overlay {
+    /// The menu that it shows.
+    pub(super) fn menu(&self) -> Option<&Menu> {
+        match self {
+            Self::Menu { menu, .. } => Some(menu),
+            _ => None,
+        }
+    }
+
     /// Whether it is about this task, and has nothing left to act on once the task is erased.
     pub(super) fn is_about(&self, id: &TaskId) -> bool {
         match self {

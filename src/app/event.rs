@@ -313,7 +313,7 @@ pub enum Command {
 }
 
 /// What to print after the screen has closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitNote {
     /// One line for stderr with the command to continue; empty if nothing is running.
     pub line: String,

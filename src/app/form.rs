@@ -429,13 +429,6 @@ impl FormField {
         }
     }
 
-    /// Puts the cursor at the JSON error.
-    pub(super) fn go_to_json_error(&mut self) {
-        if let FormValue::Typed(field) = &mut self.value {
-            go_to_json_error(field);
-        }
-    }
-
     /// Changes a toggle or a choice to its next or previous value, adds or removes an item, or moves between choices.
     pub(super) fn change(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;

@@ -46,11 +46,8 @@ impl Grouping {
 
     /// The next one in `ALL`, cyclically.
     pub(super) fn next(self) -> Self {
-        let index = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
-        Self::ALL
-            .get((index + 1) % Self::ALL.len())
-            .copied()
-            .unwrap_or_default()
+        let mut from_here = Self::ALL.iter().cycle().skip_while(|it| **it != self);
+        from_here.nth(1).copied().unwrap_or_default()
     }
 
     /// The order of two rows' groups.
@@ -134,6 +131,16 @@ pub enum ListRow {
     Task(TaskId),
 }
 
+impl ListRow {
+    /// The task, if it is one.
+    pub(super) fn task(&self) -> Option<&TaskId> {
+        match self {
+            Self::Task(id) => Some(id),
+            Self::Heading(..) => None,
+        }
+    }
+}
+
 /// What the list is sorted by inside its groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the columns")]
@@ -173,11 +180,8 @@ impl SortKey {
 
     /// The next one in `ALL`, cyclically.
     pub(super) fn next(self) -> Self {
-        let index = Self::ALL.iter().position(|key| *key == self).unwrap_or(0);
-        Self::ALL
-            .get((index + 1) % Self::ALL.len())
-            .copied()
-            .unwrap_or_default()
+        let mut from_here = Self::ALL.iter().cycle().skip_while(|it| **it != self);
+        from_here.nth(1).copied().unwrap_or_default()
     }
 }
 

@@ -100,15 +100,8 @@ pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut 
 
 /// Whether the copy menu is open, which needs the result in memory.
 fn is_copying(state: &State) -> bool {
-    state.dialogs.stack.iter().any(|overlay| {
-        matches!(
-            overlay,
-            Overlay::Menu {
-                menu: Menu::Copy(_),
-                ..
-            }
-        )
-    })
+    let mut menus = state.dialogs.stack.iter().filter_map(Overlay::menu);
+    menus.any(|menu| matches!(menu, Menu::Copy(_)))
 }
 
 /// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.

@@ -141,10 +141,7 @@ pub(super) fn announce(
         return;
     }
     // As in the list: with the argument that tells it apart from others.
-    let title = match state.label(task_row) {
-        (title, Some((key, value))) => format!("{title} {key}={value}"),
-        (title, None) => title,
-    };
+    let title = state.whole_label(task_row);
     let needs_you = task_row.group() == Group::NeedsYou && group_before != Group::NeedsYou;
     let message = match &task.status {
         Status::Completed => {

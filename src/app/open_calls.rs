@@ -117,16 +117,9 @@ fn outcomes(state: &State, is_long: bool) -> Option<String> {
         ));
     }
     if !totals.lost.is_empty() {
-        let ids: Vec<&str> = totals.lost.iter().take(3).map(TaskId::as_str).collect();
-        let more = match totals.lost.len() - ids.len() {
-            0 => String::new(),
-            more => format!(" and {} more", text::grouped(more)),
-        };
-        parts.push(format!(
-            "{} LOST ({}{more})",
-            text::grouped(totals.lost.len()),
-            ids.join(", ")
-        ));
+        let ids: Vec<&str> = totals.lost.iter().map(TaskId::as_str).collect();
+        let count = text::grouped(ids.len());
+        parts.push(format!("{count} LOST ({})", text::first_of(&ids, 3)));
     }
     if !is_long {
         parts.reverse();
@@ -137,10 +130,7 @@ fn outcomes(state: &State, is_long: bool) -> Option<String> {
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
     let verb = if open == 1 { "stays" } else { "stay" };
-    format!(
-        "{} {verb} with the keeper",
-        text::plural(open as u64, "call")
-    )
+    format!("{} {verb} with the keeper", text::plural(open, "call"))
 }
 
 /// The note for stderr after the screen has closed.

@@ -17,13 +17,7 @@ const CANCEL_ALL: Duration = Duration::from_secs(5);
 
 /// Whether this is the dialog with the cost of quitting.
 fn is_quit_dialog(overlay: &Overlay) -> bool {
-    matches!(
-        overlay,
-        Overlay::Menu {
-            menu: Menu::Quit { .. },
-            ..
-        }
-    )
+    matches!(overlay.menu(), Some(Menu::Quit { .. }))
 }
 
 /// Ctrl-C: the first one quits like `q`, a second one quits at once.

@@ -16,8 +16,8 @@ pub(super) fn request_for(
     pending: RequestPurpose,
     effects: &mut Vec<Command>,
 ) -> SessionRequestId {
-    let id = state.requests.next;
-    state.requests.next = state.requests.next.wrapping_add(1);
+    let id = state.requests.last.wrapping_add(1);
+    state.requests.last = id;
     state.requests.pending.insert(id, pending);
     effects.push(Command::Request(id, request));
     id

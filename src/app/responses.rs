@@ -26,13 +26,13 @@ pub(super) fn on_response(
             tools.is_known = true;
             tools.request = None;
             tools.error = None;
-            update_call_forms(state, |state, form| form.on_tools(state));
+            update_call_forms(state);
         }
         (RequestPurpose::Tools(server), Err(error)) => {
             let tools = state.tools.entry(server).or_default();
             tools.request = None;
             tools.error = Some(error.to_string());
-            update_call_forms(state, |state, form| form.on_tools(state));
+            update_call_forms(state);
         }
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
             state.show_toast(NoticeLevel::Info, &format!("{started} started"), now);
@@ -63,12 +63,9 @@ pub(super) fn on_response(
         }
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
-            let message = match u64::try_from(tasks.len()) {
-                Ok(0) => format!("{name} lists no new tasks"),
-                count => {
-                    let count = text::plural(count.unwrap_or(u64::MAX), "task");
-                    format!("imported {count} from {name}")
-                }
+            let message = match tasks.len() {
+                0 => format!("{name} lists no new tasks"),
+                count => format!("imported {} from {name}", text::plural(count, "task")),
             };
             state.show_toast(NoticeLevel::Info, &message, now);
         }
@@ -116,11 +113,11 @@ fn show_form_error(
     }
 }
 
-fn update_call_forms(state: &mut State, change: impl Fn(&State, &mut CallForm)) {
+fn update_call_forms(state: &mut State) {
     let mut overlays = std::mem::take(&mut state.dialogs.stack);
     for overlay in &mut overlays {
         if let Overlay::Call(form) = overlay {
-            change(state, form);
+            form.on_tools(state);
         }
     }
     state.dialogs.stack = overlays;

@@ -89,16 +89,17 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
     ListRow::Heading(title, counts)
 }
 
+fn shown_tasks(state: &State) -> impl Iterator<Item = &TaskRow> {
+    let tasks = state.tasks.values();
+    tasks.filter(|task_row| is_shown(state, task_row))
+}
+
 /// Recounts the headings without moving any row.
 fn recount(state: &mut State) {
     let mut lines = std::mem::take(&mut state.list.rows);
     for line in &mut lines {
         if let ListRow::Heading(title, _) = line {
-            let shown = state
-                .tasks
-                .values()
-                .filter(|task_row| is_shown(state, task_row));
-            *line = heading(title.clone(), shown);
+            *line = heading(title.clone(), shown_tasks(state));
         }
     }
     state.list.rows = lines;
@@ -119,11 +120,7 @@ pub(super) fn arrange(state: &mut State) {
 pub(super) fn rebuild(state: &mut State) {
     state.list.refresh.is_order_stale = false;
     state.list.refresh.are_headings_stale = false;
-    let mut shown: Vec<&TaskRow> = state
-        .tasks
-        .values()
-        .filter(|task_row| is_shown(state, task_row))
-        .collect();
+    let mut shown: Vec<&TaskRow> = shown_tasks(state).collect();
     let by = state.list.grouping;
     shown.sort_by(|one, two| {
         by.compare(one, two)
@@ -140,41 +137,25 @@ pub(super) fn rebuild(state: &mut State) {
         lines.extend(rows.map(|task_row| ListRow::Task(task_row.view.task.id.clone())));
     }
     state.list.rows = lines;
-    if !state.list.rows.is_empty()
-        && state
-            .messages
-            .reply
-            .as_ref()
-            .is_some_and(|it| it.is_about_empty_list)
-    {
-        state.messages.reply = None;
+    if !state.list.rows.is_empty() {
+        state.messages.reply.take_if(|it| it.is_about_empty_list);
     }
+    let tasks = &state.tasks;
     let is_kept = |id: &TaskId| {
-        state
-            .tasks
+        tasks
             .get(id)
-            .is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
+            .is_some_and(|it| it.view.task.forgotten_at.is_none())
     };
-    let forgotten: Vec<TaskId> = state
-        .list
-        .marks
-        .iter()
-        .filter(|id| !is_kept(id))
-        .cloned()
-        .collect();
-    for id in forgotten {
-        state.list.marks.remove(&id);
-    }
+    state.list.marks.retain(is_kept);
     place_cursor(state);
+}
+
+fn line_of(lines: &[ListRow], id: &TaskId) -> Option<usize> {
+    lines.iter().position(|line| line.task() == Some(id))
 }
 
 /// Puts the cursor on its task, or on the nearest row if that task is hidden.
 fn place_cursor(state: &mut State) {
-    let line_of = |lines: &[ListRow], id: &TaskId| {
-        lines
-            .iter()
-            .position(|line| matches!(line, ListRow::Task(row) if row == id))
-    };
     // The cursor returns to the task that the user chose as soon as that is listed again.
     if let Some(wanted) = state.list.wanted.clone()
         && line_of(&state.list.rows, &wanted).is_some()
@@ -206,10 +187,7 @@ fn place_cursor(state: &mut State) {
 }
 
 pub(super) fn row_at(lines: &[ListRow], line: usize) -> Option<TaskId> {
-    match lines.get(line) {
-        Some(ListRow::Task(id)) => Some(id.clone()),
-        _ => None,
-    }
+    lines.get(line)?.task().cloned()
 }
 
 /// The row at `line`, or the first below it, or the last above it.
@@ -223,12 +201,7 @@ fn nearest_row(lines: &[ListRow], line: usize) -> Option<usize> {
 /// Scrolls as little as possible so that the cursor is visible.
 pub(super) fn keep_in_sight(state: &mut State) {
     let rows = usize::from(PaneHeights::of(state, state.size).list);
-    state.list.top = window(
-        state.list.top,
-        state.list.cursor_row,
-        rows,
-        state.list.rows.len(),
-    );
+    state.list.top = first_line(state, rows);
 }
 
 /// Moves the cursor by rows, without wrapping around; returns whether it moved.
@@ -273,12 +246,7 @@ pub(super) fn move_to(state: &mut State, line: usize) {
 
 /// Puts the cursor on a task if it is listed.
 pub(super) fn move_to_task(state: &mut State, id: &TaskId) {
-    let line = state
-        .list
-        .rows
-        .iter()
-        .position(|line| matches!(line, ListRow::Task(row) if row == id));
-    if let Some(line) = line {
+    if let Some(line) = line_of(&state.list.rows, id) {
         move_to(state, line);
     }
 }
@@ -384,10 +352,8 @@ pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
         .iter()
         .skip(state.list.top)
         .take(rows)
-        .filter_map(|line| match line {
-            ListRow::Task(id) => Some(id.clone()),
-            ListRow::Heading(..) => None,
-        })
+        .filter_map(ListRow::task)
+        .cloned()
         .collect()
 }
 

@@ -7,7 +7,7 @@ use crate::domain::{
 };
 
 use super::{
-    Action, Command, Consent, Menu, Overlay, Pane, ServerFindings, State,
+    Action, Command, Consent, Menu, Pane, ServerFindings, State,
     availability::{NoSignInNeeded, to_sign_in},
     input::moves::show,
     requests::{request, request_for, request_tools},
@@ -175,11 +175,8 @@ pub(super) fn show_server_need(
         .and_then(|server| server_needs(state, server));
     let lines = why.into_iter().chain([message]).collect();
     let name = text::clean_line(server.as_str());
-    state.dialogs.stack.push(Overlay::Page {
-        title: format!("What {name} needs"),
-        lines,
-        scroll: 0,
-    });
+    let title = format!("What {name} needs");
+    state.dialogs.open_page(title, lines);
     request_next_consent(state, effects);
 }
 
@@ -203,15 +200,12 @@ pub(super) fn on_imported(
     for line in &imported.lines {
         state.log_message(NoticeLevel::Info, line, now.wall);
     }
-    let count = text::plural(u64::try_from(imported.new).unwrap_or(u64::MAX), "server");
+    let count = text::plural(imported.new, "server");
     let key = state.key(Action::ShowMessages);
     let message = format!("imported {count} ({key} for details)");
     state.show_toast(NoticeLevel::Info, &message, now);
-    state.dialogs.stack.push(Overlay::Page {
-        title: format!("Imported {count}"),
-        lines: imported.lines,
-        scroll: 0,
-    });
+    let title = format!("Imported {count}");
+    state.dialogs.open_page(title, imported.lines);
     request(
         state,
         SessionRequest::Configure(imported.server_configs),

@@ -48,22 +48,12 @@ pub enum RequestPurpose {
 }
 
 /// The requests to the session, and the ids that were made for them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionRequests {
     /// Requests without a response.
     pub(super) pending: BTreeMap<SessionRequestId, RequestPurpose>,
-    /// The id of the next request.
-    pub(super) next: SessionRequestId,
+    /// The id of the last request; the first is 1.
+    pub(super) last: SessionRequestId,
     /// How many task ids were made from the seed.
     pub(super) ids_made: u64,
-}
-
-impl Default for SessionRequests {
-    fn default() -> Self {
-        Self {
-            pending: BTreeMap::new(),
-            next: 1,
-            ids_made: 0,
-        }
-    }
 }

@@ -78,7 +78,7 @@ pub struct Tools {
 }
 
 /// The state of the screen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     /// Settings from the start of the program.
     pub setup: Setup,
@@ -137,30 +137,9 @@ impl State {
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
-            config: None,
             size: (80, 24),
-            tasks: BTreeMap::new(),
-            totals: TaskTotals::default(),
-            servers: Vec::new(),
-            tools: BTreeMap::new(),
-            pane: Pane::default(),
-            list: TaskList::default(),
-            detail: DetailPane::default(),
-            cursors: [0; 3],
-            timeline: Timeline::default(),
-            tools_of: None,
-            dialogs: Dialogs::default(),
-            messages: Messages::default(),
-            away: None,
-            frozen: None,
-            session: SessionInfo::default(),
-            exit: Exit::default(),
-            requests: SessionRequests::default(),
-            last_key: None,
-            last_event: None,
-            window: WindowFocus::default(),
-            alerts: AlertState::default(),
             is_dirty: true,
+            ..Self::default()
         }
     }
 
@@ -317,6 +296,14 @@ impl State {
             .or(first);
         let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
+    }
+
+    /// As [`Self::label`], in one piece.
+    pub fn whole_label(&self, task_row: &TaskRow) -> String {
+        match self.label(task_row) {
+            (title, Some((key, value))) => format!("{title} {key}={value}"),
+            (title, None) => title,
+        }
     }
 }
 

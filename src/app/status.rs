@@ -62,7 +62,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (message, Attention::Pressing);
     }
     if let Some(frozen) = &state.frozen {
-        let held = text::plural(u64::try_from(frozen.held.len()).unwrap_or(u64::MAX), "task");
+        let held = text::plural(frozen.held.len(), "task");
         return (
             format!(
                 "display frozen at {}; {held} changed ({} to resume)",
@@ -120,8 +120,7 @@ fn marks_line(state: &State) -> String {
         0 => String::new(),
         count => format!(", {count} of them hidden"),
     };
-    let marked = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
-    let marked = text::plural(marked, "task");
+    let marked = text::plural(state.list.marks.len(), "task");
     format!("{marked} marked{hidden}; Esc clears the marks")
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::{ControlKind, NoticeLevel, SessionRequest, Stamp, Status, TaskId, text};
 
 use super::{
-    CallForm, Command, Menu, Overlay, Pane, State, TypedArgument,
+    CallForm, Command, Menu, Overlay, Pane, State, TaskRow, TypedArgument,
     call::restore_draft,
     keymap::Action,
     requests::{request, request_tools},
@@ -65,14 +65,7 @@ fn act_on(
         ControlKind::Resuming => "resume",
         ControlKind::Cancelling => "cancel",
     };
-    let fitting: Vec<TaskId> = tasks
-        .into_iter()
-        .filter(|id| {
-            state
-                .task(id)
-                .is_some_and(|task_row| task_row.view.task.refusal(what).is_none())
-        })
-        .collect();
+    let fitting = fitting(state, tasks, what);
     for id in &fitting {
         request(state, make(id.clone()), effects);
     }
@@ -88,10 +81,7 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
     let what = match asked {
         [] => format!("nothing to {word}"),
         [one] => format!("requested: {word} {one}"),
-        many => {
-            let count = u64::try_from(many.len()).unwrap_or(u64::MAX);
-            format!("requested: {word} {}", text::plural(count, "task"))
-        }
+        many => format!("requested: {word} {}", text::plural(many.len(), "task")),
     };
     let hidden = match hidden_among_marked(state, asked) {
         0 => String::new(),
@@ -124,19 +114,15 @@ fn skipped_marks(state: &State) -> String {
     format!("; {} skipped, still marked: {why}", statuses.len())
 }
 
+/// The tasks that can be asked for this.
+fn fitting(state: &State, mut tasks: Vec<TaskId>, what: ControlKind) -> Vec<TaskId> {
+    let can = |task_row: &TaskRow| task_row.view.task.refusal(what).is_none();
+    tasks.retain(|id| state.task(id).is_some_and(can));
+    tasks
+}
+
 pub(super) fn cancel(state: &mut State) {
-    let tasks: Vec<TaskId> = chosen(state)
-        .into_iter()
-        .filter(|id| {
-            state.task(id).is_some_and(|task_row| {
-                task_row
-                    .view
-                    .task
-                    .refusal(ControlKind::Cancelling)
-                    .is_none()
-            })
-        })
-        .collect();
+    let tasks = fitting(state, chosen(state), ControlKind::Cancelling);
     if tasks.is_empty() {
         return state.reply("all of these have ended; nothing to cancel");
     }
@@ -191,13 +177,13 @@ pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     let Some(tasks) = state.list.undo.pop() else {
         return;
     };
-    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+    let count = text::plural(tasks.len(), "task");
     state.list.wanted = tasks.first().cloned();
     state.list.returning.extend(tasks.iter().cloned());
     for id in tasks {
         request(state, SessionRequest::Unforget(id), effects);
     }
-    let message = format!("{} restored", text::plural(count, "task"));
+    let message = format!("{count} restored");
     state.show_toast(NoticeLevel::Info, &message, now);
 }
 

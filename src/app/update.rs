@@ -120,14 +120,13 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
         keys,
         warnings,
     } = config;
-    let count = u64::try_from(server_configs.servers.len()).unwrap_or(u64::MAX);
     let setup = &mut state.setup;
     (setup.limits, setup.notify, setup.views, setup.keys) = (limits, notify, views, keys);
     setup.look.theme = theme;
     if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
         effects.push(Command::ReportMouse(takes_mouse));
     }
-    let count = text::plural(count, "server");
+    let count = text::plural(server_configs.servers.len(), "server");
     // Warnings about the old contents no longer hold, or are repeated below.
     let names_file = |text: &str| text.contains(file.as_str());
     state

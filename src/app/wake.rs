@@ -3,7 +3,7 @@
 use crate::domain::{Connectivity, Mono, Stamp};
 
 use super::{
-    ExitWhen, ListRow, Pane, State,
+    ExitWhen, State,
     alerts::WindowFocus,
     select::{HOLD_AFTER_KEY, MIN_REORDER_INTERVAL, may_reorder, visible_rows},
 };
@@ -92,23 +92,17 @@ pub fn ages(state: &State) -> bool {
 
 /// Whether an animated progress bar (one without a total) is on the screen.
 fn has_animation(state: &State) -> bool {
-    state.pane == Pane::Tasks
-        && visible_rows(state).iter().any(|id| {
-            state.task(id).is_some_and(|task_row| {
-                let task = &task_row.view.task;
-                let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
-                task_row.is_running()
-                    && !has_total
-                    && task_row.view.guess.is_none()
-                    && matches!(
-                        task_row.view.contact,
-                        Connectivity::Live { .. } | Connectivity::Quiet { .. }
-                    )
-            })
+    visible_rows(state).iter().any(|id| {
+        state.task(id).is_some_and(|task_row| {
+            let task = &task_row.view.task;
+            let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
+            task_row.is_running()
+                && !has_total
+                && task_row.view.guess.is_none()
+                && matches!(
+                    task_row.view.contact,
+                    Connectivity::Live { .. } | Connectivity::Quiet { .. }
+                )
         })
-        && state
-            .list
-            .rows
-            .iter()
-            .any(|line| matches!(line, ListRow::Task(_)))
+    })
 }

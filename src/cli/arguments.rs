@@ -19,19 +19,14 @@ pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 40;
 
 /// `shard=INTEGER`, in brackets if it is optional.
 pub(in crate::cli) fn argument_usage(spec: &ArgumentSpec) -> String {
+    let plain_all = |choices: &[Value]| choices.iter().map(plain).collect::<Vec<_>>();
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
         ArgumentKind::Integer => "INTEGER".to_owned(),
         ArgumentKind::Boolean => "true|false".to_owned(),
-        ArgumentKind::Choice(choices) => {
-            let choices: Vec<String> = choices.iter().map(plain).collect();
-            choices.join("|")
-        }
-        ArgumentKind::Many(choices) => {
-            let choices: Vec<String> = choices.iter().map(plain).collect();
-            choices.join(",")
-        }
+        ArgumentKind::Choice(choices) => plain_all(choices).join("|"),
+        ArgumentKind::Many(choices) => plain_all(choices).join(","),
         ArgumentKind::Json => "JSON".to_owned(),
     };
     let sign = if spec.kind == ArgumentKind::Json {

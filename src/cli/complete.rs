@@ -3,8 +3,6 @@
 //! Must not contact a server, drive a session or change a file. Invariants: errors print nothing; a server's text is offered
 //! only if it has no hostile characters, and the shell quotes it.
 
-use crate::cli::format;
-use crate::config::{self, Config};
 use std::{
     ffi::{OsStr, OsString},
     io::Write,
@@ -20,8 +18,13 @@ use clap_complete::{
 };
 use serde_json::{Map, Value};
 
-use crate::cli::{args, args::Cli, args::NAME};
 use crate::{
+    cli::{
+        args::{self, Cli, NAME},
+        arguments::plain,
+        format,
+    },
+    config::{self, Config},
     domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text},
     store::{ListFilter, Lookup, Paths, Reader},
 };
@@ -461,11 +464,6 @@ impl Finder {
         before: &Map<String, Value>,
         typed: &str,
     ) -> Vec<(String, String)> {
-        let plain = |value: &Value| {
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned)
-        };
         if let Some((key, _)) = typed.split_once('=') {
             let Some(spec) = specs.iter().find(|spec| spec.name == key) else {
                 return Vec::new();

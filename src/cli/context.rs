@@ -1,6 +1,6 @@
 //! What every command shares: options, paths, output, configuration, and finding a task.
 
-use std::{ffi::OsString, io::BufRead as _};
+use std::{ffi::OsString, io::BufRead as _, path::PathBuf};
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::{
         terminal::Terminal,
     },
     config::{self, Config, ConfigError, FileMark},
-    domain::{Task, TaskId},
+    domain::{Task, TaskId, server_url, text},
     engine::{Clock, KeeperCommand, ProcessRole},
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -55,12 +55,7 @@ impl Context<'_> {
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
     pub(in crate::cli) fn flags(&self) -> String {
-        self.flags_with_default(&self.default_session)
-    }
-
-    /// As [`Self::flags`], for a command whose default session is `default`.
-    pub(in crate::cli) fn flags_with_default(&self, default: &str) -> String {
-        self.flags_to(self.paths.session(), default)
+        self.flags_to(self.paths.session(), &self.default_session)
     }
 
     /// Options that select `session` in a command whose default session is `default`.
@@ -69,10 +64,9 @@ impl Context<'_> {
         let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
         if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
             flags.push_str(" --host ");
-            flags.push_str(&crate::domain::text::shell_word(host));
+            flags.push_str(&text::shell_word(host));
         }
-        let from_environment =
-            std::env::var_os(crate::cli::args::STATE_DIR).map(std::path::PathBuf::from);
+        let from_environment = std::env::var_os(STATE_DIR).map(PathBuf::from);
         if let Some(dir) = self
             .global
             .state_dir
@@ -80,11 +74,11 @@ impl Context<'_> {
             .filter(|dir| from_environment.as_ref() != Some(dir))
         {
             flags.push_str(" --state-dir ");
-            flags.push_str(&crate::domain::text::shell_word(&dir.to_string_lossy()));
+            flags.push_str(&text::shell_word(&dir.to_string_lossy()));
         }
         if session != default {
             flags.push_str(" --session ");
-            flags.push_str(&crate::domain::text::shell_word(session));
+            flags.push_str(&text::shell_word(session));
         }
         flags
     }
@@ -94,9 +88,7 @@ impl Context<'_> {
     pub(in crate::cli) fn with_flags(&self, message: &str) -> String {
         let server_url = match self.global.server.as_slice() {
             // As typed, but never a URL that may contain a secret.
-            [text] if text.contains('/') && crate::domain::server_url::redacted(text) == *text => {
-                Some(text)
-            }
+            [text] if text.contains('/') && server_url::redacted(text) == *text => Some(text),
             _ => None,
         };
         add_flags(message, &self.flags(), server_url.map(String::as_str))
@@ -135,8 +127,9 @@ impl Context<'_> {
         if self.global.readonly {
             return Ok(ProcessRole::Watch);
         }
+        let is_off = std::env::var_os("LONGHAUL_KEEPER").is_some_and(|it| it == "0");
         let is_configured = self.config.as_ref().is_ok_and(|it| it.defaults.no_keeper);
-        if is_configured || is_keeper_off(&self.global) {
+        if self.global.no_keeper || is_off || is_configured {
             return Ok(ProcessRole::Drive);
         }
         let program = std::env::current_exe().map_err(|error| {
@@ -229,11 +222,6 @@ impl Context<'_> {
     }
 }
 
-/// Whether this process drives the session itself, as the command line or the environment says.
-fn is_keeper_off(global: &GlobalArgs) -> bool {
-    global.no_keeper || std::env::var_os("LONGHAUL_KEEPER").is_some_and(|it| it == "0")
-}
-
 /// The part of a client's environment that a keeper gets. What a server needs comes from its client by name.
 fn keeper_environment(
     all: impl Iterator<Item = (OsString, OsString)>,
@@ -285,10 +273,7 @@ fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
         match server_url {
             _ if !is_command || needs_no_flags => (*piece).to_owned(),
             Some(url) if piece.starts_with("longhaul login ") => {
-                format!(
-                    "longhaul login {}{flags}",
-                    crate::domain::text::shell_word(url)
-                )
+                format!("longhaul login {}{flags}", text::shell_word(url))
             }
             _ => format!("{piece}{flags}"),
         }

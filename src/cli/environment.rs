@@ -1,6 +1,9 @@
 //! What comes from outside: environment variables, randomness, the keychain, and the points where tests end the process.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    str::FromStr,
+};
 
 use crate::{
     auth::{Keychain, Logins},
@@ -17,32 +20,20 @@ pub(in crate::cli) fn random_bits() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Where the crash tests end the process, from `LONGHAUL_DIE_AFTER`; debug builds only.
-#[cfg(debug_assertions)]
+/// A variable that tests set; debug builds only.
+fn of_tests<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var_os(name).filter(|_| cfg!(debug_assertions))?;
+    text.to_str()?.parse().ok()
+}
+
+/// Where the crash tests end the process.
 pub(in crate::cli) fn die_after() -> Option<u64> {
-    std::env::var_os("LONGHAUL_DIE_AFTER")?
-        .to_str()?
-        .parse()
-        .ok()
+    of_tests("LONGHAUL_DIE_AFTER")
 }
 
-#[cfg(not(debug_assertions))]
-pub(in crate::cli) fn die_after() -> Option<u64> {
-    None
-}
-
-/// The contract that this program speaks. Tests of upgrades pretend to be the next version with `LONGHAUL_CONTRACT`; debug
-/// builds only.
-#[cfg(debug_assertions)]
+/// The contract that this program speaks. Tests of upgrades pretend to be the next version.
 pub(in crate::cli) fn contract() -> u32 {
-    let pretended = std::env::var_os("LONGHAUL_CONTRACT");
-    let pretended = pretended.and_then(|it| it.to_str()?.parse().ok());
-    pretended.unwrap_or(CONTRACT)
-}
-
-#[cfg(not(debug_assertions))]
-pub(in crate::cli) fn contract() -> u32 {
-    CONTRACT
+    of_tests("LONGHAUL_CONTRACT").unwrap_or(CONTRACT)
 }
 
 /// How long Claude Code waits for a tool, as it tells the servers that it starts.
@@ -86,21 +77,17 @@ pub(in crate::cli) fn block_on<T>(
     runtime.block_on(work)
 }
 
-/// Lets the exit tests cause a panic in each thread once a file exists. Not available in release builds.
+/// Lets the exit tests cause a panic in each thread once a file exists.
 pub(in crate::cli) fn fail_point() -> FailPoint {
-    if !cfg!(debug_assertions) {
-        return FailPoint::default();
-    }
-    let thread = std::env::var_os("LONGHAUL_PANIC_IN");
     FailPoint {
-        thread: match thread.as_ref().and_then(|name| name.to_str()) {
+        thread: match of_tests::<String>("LONGHAUL_PANIC_IN").as_deref() {
             Some("screen") => Some(PanicIn::Screen),
             Some("network") => Some(PanicIn::Network),
             Some("journal") => Some(PanicIn::Journal),
             Some("input") => Some(PanicIn::Input),
             _ => None,
         },
-        lit_by: std::env::var_os("LONGHAUL_PANIC_WHEN").map(Into::into),
+        lit_by: of_tests("LONGHAUL_PANIC_WHEN"),
     }
 }
 

@@ -31,11 +31,6 @@ impl CliError {
         }
     }
 
-    /// The message, for the screen.
-    pub(super) fn into_message(self) -> String {
-        self.message().to_owned()
-    }
-
     /// The message.
     pub(super) fn message(&self) -> &str {
         match self {

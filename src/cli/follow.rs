@@ -79,7 +79,9 @@ pub(in crate::cli) async fn follow(
     if matches!(outcome, Ok(FollowEnd::Ended(_) | FollowEnd::Detached))
         && until == FollowUntil::Ended
     {
-        live.request_quietly(context, SessionRequest::Seen(id.clone()))
+        // Best effort: the task itself is saved either way.
+        let _ = live
+            .request(context, SessionRequest::Seen(id.clone()))
             .await;
     }
     match outcome {
@@ -519,18 +521,6 @@ fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), C
     }
 }
 
-impl LiveSession {
-    /// Sends a request and ignores the response, including errors.
-    pub(in crate::cli) async fn request_quietly(
-        &mut self,
-        context: &mut Context<'_>,
-        request: SessionRequest,
-    ) {
-        // Best effort: the task itself is saved either way.
-        let _ = self.request(context, request).await;
-    }
-}
-
 /// Follows a task after the entry whose `seq` is `after`; terse without progress and log lines.
 pub(in crate::cli) fn follow_after(
     context: &mut Context<'_>,
@@ -539,13 +529,9 @@ pub(in crate::cli) fn follow_after(
     after: u64,
     is_terse: bool,
 ) -> Result<u8, CliError> {
-    let style = if context.global.json {
-        OutputStyle::Json
-    } else {
-        OutputStyle::Lines
-    };
     let servers = Targets::of(context, &mut reader)?;
-    let mut printer = HistoryPrinter::new(task.id.clone(), reader, style, after);
+    let id = task.id.clone();
+    let mut printer = HistoryPrinter::new(context, id, reader, OutputStyle::Lines, after);
     printer.is_terse = is_terse;
     // It has ended already, so the session does not have to be opened.
     if let Some(code) = finish_if_ended(context, &mut printer)? {

@@ -40,12 +40,22 @@ pub(in crate::cli) struct HistoryPrinter {
 }
 
 impl HistoryPrinter {
-    /// Starts after the entry whose `seq` is `after`.
-    pub(in crate::cli) fn new(id: TaskId, reader: Reader, style: OutputStyle, after: u64) -> Self {
+    /// Starts after the entry whose `seq` is `after`. With `--json`, the style is JSON.
+    pub(in crate::cli) fn new(
+        context: &Context<'_>,
+        id: TaskId,
+        reader: Reader,
+        style: OutputStyle,
+        after: u64,
+    ) -> Self {
         Self {
             id,
             reader,
-            style,
+            style: if context.global.json {
+                OutputStyle::Json
+            } else {
+                style
+            },
             is_terse: false,
             printed: after,
             progress: None,
@@ -170,10 +180,14 @@ impl HistoryPrinter {
         let guess = view.guess.map_or(String::new(), |share| {
             format!("  ~{}%", whole_percent(share))
         });
+        let message = match &self.progress {
+            Some(progress) => progress.message.as_deref(),
+            None => view.task.server_message(),
+        };
+        let message = message.map_or(String::new(), |message| {
+            format!("  {}", text::clean_line(message))
+        });
         let Some(progress) = &self.progress else {
-            let message = view.task.server_message().map_or(String::new(), |message| {
-                format!("  {}", text::clean_line(message))
-            });
             context.terminal.bar(&format!(
                 "{}  {}{guess}{contact}{asked}{message}",
                 self.id,
@@ -206,12 +220,6 @@ impl HistoryPrinter {
             .total
             .and_then(|total| self.pace.time_left(now, total))
             .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
-        let message = progress
-            .message
-            .as_deref()
-            .map_or(String::new(), |message| {
-                format!("  {}", text::clean_line(message))
-            });
         context.terminal.bar(&format!(
             "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
             self.id,

@@ -156,11 +156,8 @@ pub(in crate::cli) fn hook_task(view: &TaskView, result: Option<&str>) -> String
     compact(&task(&view.task, &extras))
 }
 
-/// An entry of a task's history. `result` goes into the one that settles it.
-pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    let name = match &entry.what {
+pub(in crate::cli) fn event_name(event: &HistoryEvent) -> &'static str {
+    match event {
         HistoryEvent::Started { .. } => "started",
         HistoryEvent::Progress { .. } => "progress",
         HistoryEvent::Log { .. } => "log",
@@ -168,8 +165,14 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
         HistoryEvent::Status { .. } => "status",
         HistoryEvent::InputRequired { .. } => "input_required",
         HistoryEvent::Settled { .. } => "settled",
-    };
-    put("event", json!(name));
+    }
+}
+
+/// An entry of a task's history. `result` goes into the one that settles it.
+pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    put("event", json!(event_name(&entry.what)));
     put("id", json!(task.id));
     put("seq", json!(entry.seq));
     put("at", time(entry.at));

@@ -312,10 +312,9 @@ impl LiveSession {
         let mut lost = self.lost_by_quitting();
         lost.retain(|(id, _)| !ours.contains(id));
         let (id, why) = lost.first()?;
-        let count = u64::try_from(lost.len()).unwrap_or(u64::MAX);
         Some(format!(
             "staying, because quitting would lose {} driven from here ({id}: {})",
-            text::plural(count, "call"),
+            text::plural(lost.len(), "call"),
             why.message()
         ))
     }

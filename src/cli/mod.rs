@@ -92,32 +92,25 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     // If this fails, a write beyond the limit ends the process, which is the default.
     let _ = survive_file_size_limit();
     let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &args, &mut terminal)));
-    terminal.clear_bar();
     let Ok(outcome) = outcome else {
         return ExitCode::from(code::BUG);
     };
     let code = match outcome {
         Ok(code) => code,
         // The reader has enough, as in `longhaul ls | head`.
-        Err(CliError::StdoutUnread(StdoutLoss::Closed)) => ExitCode::from(code::OK),
-        Err(CliError::StdoutUnread(StdoutLoss::Stalled)) => ExitCode::from(code::INTERRUPTED),
+        Err(CliError::StdoutUnread(StdoutLoss::Closed)) => code::OK,
+        Err(CliError::StdoutUnread(StdoutLoss::Stalled)) => code::INTERRUPTED,
         Err(CliError::Message { code, text: words }) => {
             terminal.report(&format!("longhaul: {words}"));
-            ExitCode::from(code)
+            code
         }
     };
     // A background thread panicked.
-    if guard::has_panicked() {
-        return ExitCode::from(code::BUG);
-    }
-    code
+    let is_bug = guard::has_panicked();
+    ExitCode::from(if is_bug { code::BUG } else { code })
 }
 
-fn dispatch(
-    cli: Cli,
-    arguments: &[OsString],
-    terminal: &mut Terminal<'_>,
-) -> Result<ExitCode, CliError> {
+fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Result<u8, CliError> {
     let Cli {
         mut global,
         command,
@@ -145,7 +138,7 @@ fn dispatch(
         && !host::is_local(command.as_ref())
     {
         let arguments = host::without_host(arguments.get(1..).unwrap_or_default());
-        return host::run_there(host, &arguments).map(ExitCode::from);
+        return host::run_there(host, &arguments);
     }
     let command_default = match &command {
         // The demo has its own session.
@@ -172,7 +165,7 @@ fn dispatch(
     };
     let paths = paths.speaking(environment::contract());
     match log::start_log(&global, &paths) {
-        Err(fail) if is_doctor => startup_errors.push(fail.into_message()),
+        Err(fail) if is_doctor => startup_errors.push(fail.message().to_owned()),
         started => started?,
     }
     let logins = logins(&paths, defaults);
@@ -194,15 +187,13 @@ fn carry_out(
     command: Option<CliCommand>,
     host: Option<&str>,
     startup_errors: Vec<String>,
-) -> Result<ExitCode, CliError> {
+) -> Result<u8, CliError> {
     use commands::control::{TaskAction, control};
-    let code = match command {
-        None => return screen::open(context, None, host),
-        Some(CliCommand::Attach(attach)) => {
-            return screen::open(context, attach.id.as_deref(), host);
-        }
+    match command {
+        None => screen::open(context, None, host),
+        Some(CliCommand::Attach(attach)) => screen::open(context, attach.id.as_deref(), host),
         #[cfg(feature = "demo")]
-        Some(CliCommand::Demo(demo)) => return commands::demo::run(context, &demo),
+        Some(CliCommand::Demo(demo)) => commands::demo::run(context, &demo),
         Some(CliCommand::Tools) => commands::tools::tools(context),
         Some(CliCommand::Call(call)) => commands::call::call(context, call),
         Some(CliCommand::Again(again)) => commands::call::again(context, again),
@@ -253,8 +244,7 @@ fn carry_out(
         Some(CliCommand::Paths) => commands::paths::paths(context),
         // `run` has printed the help text already.
         Some(CliCommand::Help(_)) => Ok(code::OK),
-    }?;
-    Ok(ExitCode::from(code))
+    }
 }
 
 /// Whether a command runs although the configuration file is missing, because it creates or does not use that file.

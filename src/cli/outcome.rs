@@ -40,7 +40,7 @@ pub(in crate::cli) fn sign_in_needed(
     let state = live.servers.get(server).map(|server| &server.state);
     let sign_in_hint = format!(
         "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
-        crate::domain::text::shell_word(server.as_str()),
+        text::shell_word(server.as_str()),
         context.flags()
     );
     match state {
@@ -89,8 +89,8 @@ pub(in crate::cli) async fn exit_code_if_ended(
         {
             // Queued, it would be sent some day, in addition to the call that the user is about to start again. The request
             // may have been sent and rejected with 401, so the message says "run", not "sent".
-            live.request_quietly(context, SessionRequest::Cancel(id.clone()))
-                .await;
+            let cancel = SessionRequest::Cancel(id.clone());
+            let _ = live.request(context, cancel).await;
             printer.catch_up(context)?;
             let message = format!("{why}; nothing was run. {hint}");
             return Err(CliError::new(code::NEEDS_LOGIN, message));

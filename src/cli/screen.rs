@@ -1,6 +1,6 @@
 //! Opens the TUI with what it needs from the command line, the config and the environment.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::ffi::OsString;
 
 use crate::{
     app::{ConfigReread, Look, Setup},
@@ -17,7 +17,7 @@ use crate::{
     shell::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
-        caps::{Capabilities, ColorChoice, Environment},
+        caps::{Capabilities, ColorChoice},
         viewer::Viewer,
     },
 };
@@ -41,28 +41,16 @@ pub(in crate::cli) struct ScreenOptions {
 
 /// What the terminal can show, from the environment and the flags.
 pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
-    let variable =
-        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let environment = Environment {
-        term: variable("TERM"),
-        colorterm: variable("COLORTERM"),
-        no_color: variable("NO_COLOR"),
-        lc_all: variable("LC_ALL"),
-        lc_ctype: variable("LC_CTYPE"),
-        lang: variable("LANG"),
-        tmux: variable("TMUX"),
-        term_program: variable("TERM_PROGRAM"),
-        kitty: variable("KITTY_WINDOW_ID"),
-        windows_terminal: variable("WT_SESSION"),
-        conemu: variable("ConEmuANSI"),
-        vte: variable("VTE_VERSION"),
+    let variable = |name: &str| {
+        let value = std::env::var_os(name).unwrap_or_default();
+        value.to_string_lossy().into_owned()
     };
     let choice = match context.global.color {
         None | Some(crate::config::Color::Auto) => ColorChoice::Auto,
         Some(crate::config::Color::Always) => ColorChoice::Always,
         Some(crate::config::Color::Never) => ColorChoice::Never,
     };
-    Capabilities::detect(&environment, choice)
+    Capabilities::detect(variable, choice)
 }
 
 /// Fails if the terminal cannot show the screen. Called before anything is started.
@@ -81,7 +69,7 @@ pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
         return Err(CliError::usage(format!(
             "the screen needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
-            crate::domain::text::shell_word(&text::clean_line(&term.to_string_lossy()))
+            text::shell_word(&text::clean_line(&term.to_string_lossy()))
         )));
     }
     Ok(())
@@ -92,7 +80,7 @@ pub(in crate::cli) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
     host: Option<&str>,
-) -> Result<ExitCode, CliError> {
+) -> Result<u8, CliError> {
     if let Some(host) = host {
         return open_there(context, id, host);
     }
@@ -133,11 +121,7 @@ pub(in crate::cli) fn open(
 }
 
 /// Opens the TUI on the session of another machine.
-fn open_there(
-    context: &mut Context<'_>,
-    id: Option<&str>,
-    host: &str,
-) -> Result<ExitCode, CliError> {
+fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> Result<u8, CliError> {
     check(context)?;
     let whole_id = |id: &str| {
         TaskId::parse(id).ok_or_else(|| {
@@ -193,7 +177,7 @@ pub(in crate::cli) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,
-) -> Result<ExitCode, CliError> {
+) -> Result<u8, CliError> {
     check(context)?;
     let able = capabilities(context);
     let defaults = context.config.as_ref().map(|it| &it.defaults);
@@ -254,7 +238,7 @@ pub(in crate::cli) fn show(
         let line = text::clean_block(&outcome.note.line);
         context.terminal.report(&line);
     }
-    Ok(ExitCode::from(outcome.exit))
+    Ok(outcome.exit)
 }
 
 fn engine_options(

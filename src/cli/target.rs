@@ -23,6 +23,9 @@ struct KnownServer {
     is_choice: bool,
 }
 
+/// A known server, with its URL.
+pub(super) type TargetChoice = (ServerName, Result<ServerRef, CliError>, String);
+
 /// The servers that `-s`, `-H`, `--bearer-env` and `--insecure-http` select from the session and the configuration.
 #[derive(Debug)]
 pub(super) struct Targets {
@@ -109,8 +112,7 @@ impl Targets {
 
     /// The server as the engine takes it; fails if a header would go to another machine over plain http.
     fn server_ref(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, CliError> {
-        let known = || self.known.iter().find(|known| known.name == name);
-        let known = known();
+        let known = self.known.iter().find(|known| known.name == name);
         let headers = self.cli_headers.clone();
         let is_on_cli = |header: &str| {
             let mut names = headers.iter().map(|(name, _)| name);
@@ -141,16 +143,15 @@ impl Targets {
 
     /// Resolves one value of `-s`, a name or a URL.
     pub(super) fn named(&self, text: &str) -> Result<ServerRef, CliError> {
-        let is_known = self.known.iter().any(|link| link.name.as_str() == text);
-        if is_known || !server_url::is_url(text) {
-            return match self.known.iter().find(|link| link.name.as_str() == text) {
-                Some(link) => self.server_ref(link.name.clone(), None),
-                None => Err(CliError::usage(format!(
-                    "no server named {text} in this session; {}give its URL, or add it with `longhaul servers add`{}",
-                    self.mistakes_hint(),
-                    self.known_hint()
-                ))),
-            };
+        if let Some(link) = self.known.iter().find(|link| link.name.as_str() == text) {
+            return self.server_ref(link.name.clone(), None);
+        }
+        if !server_url::is_url(text) {
+            return Err(CliError::usage(format!(
+                "no server named {text} in this session; {}give its URL, or add it with `longhaul servers add`{}",
+                self.mistakes_hint(),
+                self.known_hint()
+            )));
         }
         let url = server_url::parse(text)
             .map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
@@ -204,11 +205,12 @@ impl Targets {
     }
 
     /// Every known server except those that were never reached. Each can fail on its own.
-    pub(super) fn choices(
-        &self,
-    ) -> impl Iterator<Item = (&ServerName, Result<ServerRef, CliError>)> {
+    pub(super) fn choices(&self) -> impl Iterator<Item = TargetChoice> {
         let choices = self.known.iter().filter(|link| link.is_choice);
-        choices.map(|link| (&link.name, self.server_ref(link.name.clone(), None)))
+        choices.map(|link| {
+            let server = self.server_ref(link.name.clone(), None);
+            (link.name.clone(), server, link.url.clone())
+        })
     }
 
     /// Where to look for a server whose configuration is ignored.
@@ -263,10 +265,9 @@ impl Targets {
         )))
     }
 
-    /// The name and URL of each known server.
-    pub(super) fn urls(&self) -> Vec<(ServerName, String)> {
-        let known = self.known.iter();
-        known.map(|it| (it.name.clone(), it.url.clone())).collect()
+    /// Whether there are no known servers.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
     }
 
     /// The names of the servers from `-s`.

@@ -35,14 +35,6 @@ pub(super) struct Terminal<'o> {
     ending: &'static str,
 }
 
-impl std::fmt::Debug for Terminal<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Terminal")
-            .field("out_columns", &self.out_columns)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Drop for Terminal<'_> {
     fn drop(&mut self) {
         self.clear_bar();

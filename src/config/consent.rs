@@ -12,7 +12,7 @@ use crate::{
 
 /// Why a configured server cannot be used yet: its `state` in JSON, and the message.
 pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
-    let name = crate::domain::text::shell_word(server.name.as_str());
+    let name = text::shell_word(server.name.as_str());
     let obstacle = server.obstacle(|name| super::secret::env_secret(name).is_some())?;
     let message = obstacle.message();
     Some(match &obstacle {
@@ -53,7 +53,7 @@ pub(crate) fn command_line(program: &Program) -> String {
 /// Quotes a word for a shell and escapes control and invisible characters.
 pub(crate) fn visible(word: &str) -> String {
     let Some(_) = word.find(text::is_hostile) else {
-        return crate::domain::text::shell_word(word);
+        return text::shell_word(word);
     };
     let mut escaped = "$'".to_owned();
     for letter in word.chars() {
@@ -173,18 +173,15 @@ pub(crate) fn consent_on_screen(
     let config = read(path.as_deref())?;
     let server = config.servers.iter().find(|it| it.name == *name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
-        let (to_agree, digest) = match (&server.program, &server.url) {
-            (Some(program), _) => {
-                let program = bound(program);
-                (start_summary(&program), digest_of_program(&program))
-            }
+        let program = server.program.as_ref().map(bound);
+        let (to_agree, digest) = match (&program, &server.url) {
+            (Some(program), _) => (start_summary(program), digest_of_program(program)),
             (None, Some(url)) => (
                 header_destinations(url, &server.headers, "would go"),
                 digest(url, &server.headers),
             ),
             (None, None) => (Vec::new(), String::new()),
         };
-        let program = server.program.as_ref().map(bound);
         if agreed_to != Some(&digest) {
             return Ok(Consent {
                 pending: to_agree,

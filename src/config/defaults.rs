@@ -1,7 +1,7 @@
 //! `[defaults]` and `[theme]`: settings for when the command line sets none.
 
 use clap::ValueEnum;
-use toml::{Spanned, de::DeValue};
+use toml::de::DeTable;
 
 use super::error::ValueError;
 use crate::{
@@ -14,26 +14,14 @@ const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, as
                     mouse, keychain, keeper, host";
 
 impl Parser<'_> {
-    pub(super) fn defaults(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.notice(at, "defaults must be a table: [defaults]");
-        };
+    pub(super) fn defaults(&mut self, table: &DeTable<'_>) {
         let mut defaults = Defaults::default();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "session" => {
-                    defaults.session =
-                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
-                }
-                "host" => {
-                    defaults.host =
-                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
-                }
-                "server" => {
-                    defaults.server =
-                        self.text(name, value, |text| Ok::<_, ValueError>(text.to_owned()));
-                }
+                "session" => defaults.session = self.string(name, value),
+                "host" => defaults.host = self.string(name, value),
+                "server" => defaults.server = self.string(name, value),
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),
                 "idle_timeout" => self.limit(name, value, &mut defaults.limits.idle),
                 "max_time" => self.limit(name, value, &mut defaults.limits.hard),
@@ -49,31 +37,20 @@ impl Parser<'_> {
                 "mouse" => defaults.takes_mouse = self.boolean(name, value).unwrap_or_default(),
                 "keychain" => defaults.no_keychain = self.boolean(name, value) == Some(false),
                 "keeper" => defaults.no_keeper = self.boolean(name, value) == Some(false),
-                other => {
-                    let why =
-                        format!("unknown key {other:?} in [defaults]; expected one of: {KEYS}");
-                    self.notice(key.span().start, &why);
-                }
+                _ => self.unknown_key(key, "in [defaults]", KEYS),
             }
         }
         self.config.defaults = defaults;
     }
 
-    pub(super) fn theme(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.notice(at, "theme must be a table: [theme]");
-        };
+    pub(super) fn theme(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "name" => {
-                    let read = |text: &str| {
-                        let known = ThemeName::ALL.into_iter().find(|(name, _)| *name == text);
-                        known.map(|(_, theme)| theme).ok_or_else(|| {
-                            let names = ThemeName::ALL.map(|(name, _)| name);
-                            ValueError::NotOneOf(names.join(", "))
-                        })
-                    };
-                    self.config.theme = self.text("[theme] name", value, read);
+                    let known = ThemeName::ALL.map(|(name, theme)| (name, Some(theme)));
+                    let mut theme = None;
+                    self.one_of("[theme] name", value, &known, &mut theme);
+                    self.config.theme = theme;
                 }
                 other => {
                     let why = format!("unknown key {other:?} in [theme]; expected: name");

@@ -144,19 +144,8 @@ impl ConfigEdit {
         if is_first {
             self.document.set_trailing("");
         }
-        let servers = self.document.entry("servers").or_insert_with(|| {
-            let mut servers = Table::new();
-            servers.set_implicit(true);
-            Item::Table(servers)
-        });
-        if let Some(servers) = servers.as_table_mut() {
-            table
-                .decor_mut()
-                .set_prefix(if is_first { &above } else { "\n" });
-            servers.insert(&server.name, Item::Table(table));
-        } else if let Some(servers) = servers.as_inline_table_mut() {
-            servers.insert(&server.name, Value::InlineTable(table.into_inline_table()));
-        }
+        let above = if is_first { above.as_str() } else { "\n" };
+        self.insert("servers", &server.name, table, above);
     }
 
     /// Adds a view, or replaces the one with the same name.
@@ -177,14 +166,19 @@ impl ConfigEdit {
         if view.is_reversed {
             put(&mut table, "reverse", true);
         }
-        let mut views = Table::new();
-        views.set_implicit(true);
-        let views = self.document.entry("views").or_insert(Item::Table(views));
-        if let Some(views) = views.as_table_mut() {
-            table.decor_mut().set_prefix("\n");
-            views.insert(&view.name, Item::Table(table));
-        } else if let Some(views) = views.as_inline_table_mut() {
-            views.insert(&view.name, Value::InlineTable(table.into_inline_table()));
+        self.insert("views", &view.name, table, "\n");
+    }
+
+    /// Adds a table below `parent`, in the form of the tables that are there.
+    fn insert(&mut self, parent: &str, name: &str, mut table: Table, above: &str) {
+        let mut tables = Table::new();
+        tables.set_implicit(true);
+        let tables = self.document.entry(parent).or_insert(Item::Table(tables));
+        if let Some(tables) = tables.as_table_mut() {
+            table.decor_mut().set_prefix(above);
+            tables.insert(name, Item::Table(table));
+        } else if let Some(tables) = tables.as_inline_table_mut() {
+            tables.insert(name, Value::InlineTable(table.into_inline_table()));
         }
     }
 
@@ -256,10 +250,7 @@ impl ConfigEdit {
         let text = self.document.to_string();
         // Never write a file that cannot be read again.
         super::file::parse(&self.path, &text).map_err(|why| ConfigError::Unsound(Box::new(why)))?;
-        let directory = match self.target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let directory = store::directory_of(&self.target);
         std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;

@@ -1,6 +1,6 @@
 //! `[keys]`: key bindings of the screen.
 
-use toml::{Spanned, de::DeValue};
+use toml::de::{DeTable, DeValue};
 
 use crate::{
     app::{KeyOverride, Keymap},
@@ -8,10 +8,7 @@ use crate::{
 };
 
 impl Parser<'_> {
-    pub(super) fn keys(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.notice(at, "keys must be a table: [keys]");
-        };
+    pub(super) fn keys(&mut self, at: usize, table: &DeTable<'_>) {
         let mut overrides = Vec::new();
         for (key, value) in table {
             let word = key.get_ref().as_ref();

@@ -1,6 +1,9 @@
 //! `[notify]`: bell, desktop notifications, window title and hook.
 
-use toml::{Spanned, de::DeValue};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use super::error::ValueError;
 use crate::{
@@ -12,10 +15,7 @@ use crate::{
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";
 
 impl Parser<'_> {
-    pub(super) fn notify(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.notice(at, "notify must be a table: [notify]");
-        };
+    pub(super) fn notify(&mut self, table: &DeTable<'_>) {
         let mut notify = self.config.notify;
         for (key, value) in table {
             let name = key.get_ref().as_ref();
@@ -43,10 +43,7 @@ impl Parser<'_> {
                     self.one_of(name, value, &NotifyLevel::ALL, &mut on);
                     self.config.hook_on = on;
                 }
-                other => {
-                    let why = format!("unknown key {other:?} in [notify]; expected one of: {KEYS}");
-                    self.notice(key.span().start, &why);
-                }
+                _ => self.unknown_key(key, "in [notify]", KEYS),
             }
         }
         self.config.notify = notify;

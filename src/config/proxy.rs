@@ -5,6 +5,8 @@ use toml::{Spanned, de::DeValue};
 use super::{error::ValueError, settings::Parser};
 use crate::domain::{OnCancel, PatienceChoice, ProxySettings, text};
 
+const KEYS: &str = "patience, keep, on_cancel, attach";
+
 impl Parser<'_> {
     /// Reads a table; `path` is where it is, for notices.
     pub(super) fn proxy(&mut self, path: &str, value: &Spanned<DeValue<'_>>) -> ProxySettings {
@@ -20,22 +22,11 @@ impl Parser<'_> {
                 "patience" => settings.patience = self.text(name, value, PatienceChoice::parse),
                 "keep" => settings.keep = self.text(name, value, text::parse_duration),
                 "on_cancel" => {
-                    let read = |text: &str| {
-                        let known = OnCancel::ALL.iter().find(|(name, _)| *name == text);
-                        known.map(|(_, on_cancel)| *on_cancel).ok_or_else(|| {
-                            let names = OnCancel::ALL.map(|(name, _)| name);
-                            ValueError::NotOneOf(names.join(", "))
-                        })
-                    };
-                    settings.on_cancel = self.text(name, value, read);
+                    let known = OnCancel::ALL.map(|(name, on_cancel)| (name, Some(on_cancel)));
+                    self.one_of(name, value, &known, &mut settings.on_cancel);
                 }
                 "attach" => self.attach(value, &mut settings),
-                other => {
-                    let why = format!(
-                        "unknown key {other:?} in {path}; expected one of: patience, keep, on_cancel, attach"
-                    );
-                    self.notice(key.span().start, &why);
-                }
+                _ => self.unknown_key(key, &format!("in {path}"), KEYS),
             }
         }
         settings

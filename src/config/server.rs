@@ -39,10 +39,7 @@ struct ExtraKeys {
 }
 
 impl Parser<'_> {
-    pub(super) fn servers(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(servers) = value.get_ref().as_table() else {
-            return self.notice(at, "servers must contain tables: [servers.NAME]");
-        };
+    pub(super) fn servers(&mut self, servers: &DeTable<'_>) {
         for (name, value) in servers {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
@@ -70,7 +67,6 @@ impl Parser<'_> {
     ) -> Result<(), (usize, String)> {
         let mut extra = ExtraKeys::default();
         let mut server = ServerConfig::new(ServerName::new(name));
-        let own = |text: &str| Ok::<_, ValueError>(text.to_owned());
         for (key, value) in table {
             let at = value.span().start;
             let key_text = key.get_ref().as_ref();
@@ -95,10 +91,10 @@ impl Parser<'_> {
                 }
                 "headers" => server.headers = self.templates(key_text, value, header),
                 "env" => extra.env = self.templates(key_text, value, variable),
-                "cwd" => extra.cwd = self.text(key_text, value, own),
-                "approved" => extra.approved = self.text(key_text, value, own),
-                "imported_from" => extra.imported_from = self.text(key_text, value, own),
-                "consent" => extra.consent = self.text(key_text, value, own),
+                "cwd" => extra.cwd = self.string(key_text, value),
+                "approved" => extra.approved = self.string(key_text, value),
+                "imported_from" => extra.imported_from = self.string(key_text, value),
+                "consent" => extra.consent = self.string(key_text, value),
                 "protocol" => server.protocol = self.text(key_text, value, str::parse),
                 "idle_timeout" => self.limit(key_text, value, &mut server.limits.idle),
                 "max_time" => self.limit(key_text, value, &mut server.limits.hard),
@@ -113,12 +109,7 @@ impl Parser<'_> {
                 }
                 "stop_when_idle" => self.limit(key_text, value, &mut server.stop_when_idle),
                 "trace" => server.trace = self.boolean(key_text, value).unwrap_or_default(),
-                other => {
-                    let why = format!(
-                        "unknown key {other:?} in [servers.{name}]; expected one of: {KEYS}"
-                    );
-                    self.notice(key.span().start, &why);
-                }
+                _ => self.unknown_key(key, &format!("in [servers.{name}]"), KEYS),
             }
         }
         if extra.command.is_some() && server.url.is_some() {
@@ -145,7 +136,7 @@ impl Parser<'_> {
                 server.withheld = Some(format!(
                     "{} is not approved; `longhaul servers approve {}` shows what it would start",
                     server.name,
-                    crate::domain::text::shell_word(server.name.as_str())
+                    text::shell_word(server.name.as_str())
                 ));
             }
             server.url = Some(server_url::for_process(server.name.as_str()));
@@ -165,7 +156,7 @@ impl Parser<'_> {
                         "{0} needs your consent to receive {1}: `longhaul servers consent {2}`",
                         server.name,
                         server.variables().join(", "),
-                        crate::domain::text::shell_word(server.name.as_str())
+                        text::shell_word(server.name.as_str())
                     ));
                 }
             }
@@ -186,11 +177,8 @@ impl Parser<'_> {
                 "list" => &mut convention.list,
                 "pause" => &mut convention.pause,
                 "task_id" => &mut convention.task_id,
-                other => {
-                    let why = format!(
-                        "unknown key {other:?} in checkpoint; expected one of: client_id, list, pause, task_id"
-                    );
-                    self.notice(key.span().start, &why);
+                _ => {
+                    self.unknown_key(key, "in checkpoint", "client_id, list, pause, task_id");
                     continue;
                 }
             };

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a wrong line loses only its own setting; only a file that is not valid TOML is refused as a whole.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use clap::ValueEnum;
 use toml::{
@@ -62,15 +62,21 @@ impl Config {
         };
         for (key, value) in table.get_ref() {
             let at = key.span().start;
-            match key.get_ref().as_ref() {
-                "servers" => parser.servers(at, value),
-                "defaults" => parser.defaults(at, value),
-                "theme" => parser.theme(at, value),
-                "views" => parser.views(at, value),
-                "keys" => parser.keys(at, value),
-                "notify" => parser.notify(at, value),
-                "proxy" => parser.config.proxy = parser.proxy("proxy", value),
-                other => parser.notice(
+            match (key.get_ref().as_ref(), value.get_ref().as_table()) {
+                ("servers", Some(table)) => parser.servers(table),
+                ("defaults", Some(table)) => parser.defaults(table),
+                ("theme", Some(table)) => parser.theme(table),
+                ("views", Some(table)) => parser.views(table),
+                ("keys", Some(table)) => parser.keys(at, table),
+                ("notify", Some(table)) => parser.notify(table),
+                ("proxy", _) => parser.config.proxy = parser.proxy("proxy", value),
+                (name @ ("servers" | "views"), None) => {
+                    parser.notice(at, &format!("{name} must contain tables: [{name}.NAME]"));
+                }
+                (name @ ("defaults" | "theme" | "keys" | "notify"), None) => {
+                    parser.notice(at, &format!("{name} must be a table: [{name}]"));
+                }
+                (other, _) => parser.notice(
                     at,
                     &format!("unknown table or key {other:?}; expected one of: {TABLES}"),
                 ),
@@ -177,6 +183,18 @@ impl Parser<'_> {
             self.notice(value.span().start, &format!("{key} is ignored: {why}"));
         })
         .ok()
+    }
+
+    /// A string, as it is.
+    pub(super) fn string(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+        self.text(key, value, |text| Ok::<_, ValueError>(text.to_owned()))
+    }
+
+    /// Adds a notice for a key that means nothing in this place, unlike `keys`.
+    pub(super) fn unknown_key(&mut self, key: &Spanned<Cow<'_, str>>, place: &str, keys: &str) {
+        let key_text = key.get_ref();
+        let why = format!("unknown key {key_text:?} {place}; expected one of: {keys}");
+        self.notice(key.span().start, &why);
     }
 
     pub(super) fn boolean(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {

@@ -1,11 +1,7 @@
 //! `[views.NAME]`: saved filters and orders of the task list.
 
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
+use toml::de::DeTable;
 
-use super::error::ValueError;
 use crate::{
     app::{Filter, Grouping, SortKey, View},
     config::settings::Parser,
@@ -15,10 +11,7 @@ use crate::{
 const KEYS: &str = "filter, needs_you, group, sort, reverse";
 
 impl Parser<'_> {
-    pub(super) fn views(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
-        let Some(table) = value.get_ref().as_table() else {
-            return self.notice(at, "views must contain tables: [views.NAME]");
-        };
+    pub(super) fn views(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             let (name, at) = (key.get_ref().as_ref(), key.span().start);
             if !View::is_name(name) {
@@ -45,9 +38,7 @@ impl Parser<'_> {
             let key_text = key.get_ref().as_ref();
             match key_text {
                 "filter" => {
-                    let read =
-                        self.text(key_text, value, |text| Ok::<_, ValueError>(text.to_owned()));
-                    view.filter = read.unwrap_or_default();
+                    view.filter = self.string(key_text, value).unwrap_or_default();
                     if let Some(why) = Filter::invalid_reason(&view.filter) {
                         self.notice(value.span().start, &why);
                     }
@@ -62,10 +53,7 @@ impl Parser<'_> {
                     self.one_of(key_text, value, &all, &mut view.sort);
                 }
                 "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),
-                other => {
-                    let why = format!("unknown key {other:?} of a view; expected one of: {KEYS}");
-                    self.notice(key.span().start, &why);
-                }
+                _ => self.unknown_key(key, "of a view", KEYS),
             }
         }
         view

@@ -244,7 +244,8 @@ fn tail(letters: &[&str], columns: usize) -> String {
 }
 
 /// `1 task`, `2 tasks`.
-pub fn plural(count: u64, one: &str) -> String {
+pub fn plural(count: impl TryInto<u64>, one: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
     let s = if count == 1 { "" } else { "s" };
     format!("{} {one}{s}", grouped(count))
 }
@@ -299,6 +300,15 @@ pub fn grouped(number: impl TryInto<u64>) -> String {
         out.push(digit);
     }
     out
+}
+
+/// The first names, separated by commas, and how many more there are: `a, b and 3 more`.
+pub fn first_of(names: &[&str], most: usize) -> String {
+    let (shown, more) = names.split_at(most.min(names.len()));
+    match more.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), grouped(more)),
+    }
 }
 
 /// A progress number with all digits and thousands separators; at most two decimals.

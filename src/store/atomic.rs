@@ -41,7 +41,8 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// The directory that a file is in.
+pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -5,7 +5,7 @@
 use std::{
     io,
     os::unix::process::CommandExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 use url::Url;
@@ -40,13 +40,7 @@ impl Browser {
     pub fn open_and_wait(&self, page: &str) -> io::Result<()> {
         let page = Url::parse(page).map_err(io::Error::other)?;
         let status = self.start(&page, None)?.wait()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(io::Error::other(format!(
-                "the browser command failed: {status}"
-            )))
-        }
+        succeeded(status, "the browser command")
     }
 
     /// Opens a page without waiting. The URL replaces `%s` in the command, or is the last argument. `hidden_variable` is
@@ -90,6 +84,14 @@ impl Browser {
             .process_group(0)
             .spawn()
     }
+}
+
+/// Fails if the command did.
+pub(super) fn succeeded(status: ExitStatus, command: &str) -> io::Result<()> {
+    if status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{command} failed: {status}")))
 }
 
 /// The desktop's command that opens files and URLs; `None` over SSH or without a display.

@@ -3,35 +3,6 @@
 use super::osc::Multiplexer;
 use crate::domain::{ColorDepth, DesktopProtocol, NotifyConfig};
 
-/// The environment variables that describe the terminal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment {
-    /// `TERM`.
-    pub term: Option<String>,
-    /// `COLORTERM`.
-    pub colorterm: Option<String>,
-    /// `NO_COLOR`; any non-empty value means no color (no-color.org).
-    pub no_color: Option<String>,
-    /// `LC_ALL`.
-    pub lc_all: Option<String>,
-    /// `LC_CTYPE`.
-    pub lc_ctype: Option<String>,
-    /// `LANG`.
-    pub lang: Option<String>,
-    /// `TMUX`.
-    pub tmux: Option<String>,
-    /// `TERM_PROGRAM`.
-    pub term_program: Option<String>,
-    /// `KITTY_WINDOW_ID`.
-    pub kitty: Option<String>,
-    /// `WT_SESSION`, of Windows Terminal.
-    pub windows_terminal: Option<String>,
-    /// `ConEmuANSI`.
-    pub conemu: Option<String>,
-    /// `VTE_VERSION`, of GNOME's terminals.
-    pub vte: Option<String>,
-}
-
 /// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorChoice {
@@ -87,54 +58,49 @@ impl NotificationSupport {
 }
 
 impl Capabilities {
-    /// Detects the capabilities; the user's `choice` takes precedence.
-    pub fn detect(environment: &Environment, choice: ColorChoice) -> Self {
-        let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
+    /// Detects the capabilities; the user's `choice` takes precedence. A variable that is not set is empty.
+    pub fn detect(variable: impl Fn(&str) -> String, choice: ColorChoice) -> Self {
+        let term = variable("TERM");
         Self {
-            colour: colour(environment, choice),
-            is_unicode: is_unicode(environment),
-            has_cursor: is_set(&environment.term) && environment.term.as_deref() != Some("dumb"),
-            notifications: notifications(environment),
+            colour: colour(&variable, choice),
+            is_unicode: is_unicode(&variable),
+            has_cursor: !term.is_empty() && term != "dumb",
+            notifications: notifications(variable),
         }
     }
 }
 
-fn colour(environment: &Environment, choice: ColorChoice) -> ColorDepth {
-    let term = environment.term.as_deref().unwrap_or_default();
-    let colorterm = environment.colorterm.as_deref().unwrap_or_default();
-    let is_monochrome = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
+fn colour(variable: impl Fn(&str) -> String, choice: ColorChoice) -> ColorDepth {
+    let (term, colorterm) = (variable("TERM"), variable("COLORTERM"));
+    let is_monochrome = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term.as_str())
         || term.ends_with("-m")
         || term.ends_with("-mono");
     let level = if is_monochrome {
         ColorDepth::Mono
-    } else if ["truecolor", "24bit"].contains(&colorterm) || term.ends_with("-direct") {
+    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") {
         ColorDepth::Truecolor
     } else if term.contains("256color") {
         ColorDepth::Ansi256
     } else {
         ColorDepth::Ansi16
     };
-    let is_disabled = environment
-        .no_color
-        .as_deref()
-        .is_some_and(|value| !value.is_empty());
     match choice {
         ColorChoice::Never => ColorDepth::Mono,
         ColorChoice::Always => level.max(ColorDepth::Ansi16),
-        ColorChoice::Auto if is_disabled => ColorDepth::Mono,
+        // Any value means no color (no-color.org).
+        ColorChoice::Auto if !variable("NO_COLOR").is_empty() => ColorDepth::Mono,
         ColorChoice::Auto => level,
     }
 }
 
 /// Unknown terminals get neither, because they may print sequences that they don't understand.
-fn notifications(environment: &Environment) -> NotificationSupport {
-    let is_set = |variable: &Option<String>| variable.as_deref().is_some_and(|v| !v.is_empty());
-    let term = environment.term.as_deref().unwrap_or_default();
-    let program = environment.term_program.as_deref().unwrap_or_default();
+fn notifications(variable: impl Fn(&str) -> String) -> NotificationSupport {
+    let is_set = |name: &str| !variable(name).is_empty();
+    let (term, program) = (variable("TERM"), variable("TERM_PROGRAM"));
     let is_program = |names: &[&str]| names.iter().any(|name| program.eq_ignore_ascii_case(name));
-    let vte = environment.vte.as_deref().unwrap_or_default();
-    let vte: u32 = vte.parse().unwrap_or_default();
-    let desktop = if is_set(&environment.kitty) || term == "xterm-kitty" {
+    // Of GNOME's terminals.
+    let vte: u32 = variable("VTE_VERSION").parse().unwrap_or_default();
+    let desktop = if is_set("KITTY_WINDOW_ID") || term == "xterm-kitty" {
         Some(DesktopProtocol::Osc99)
     } else if is_program(&["iTerm.app", "WezTerm", "ghostty"]) {
         Some(DesktopProtocol::Osc9)
@@ -144,48 +110,47 @@ fn notifications(environment: &Environment) -> NotificationSupport {
         None
     };
     NotificationSupport {
-        multiplexer: if is_set(&environment.tmux) {
+        multiplexer: if is_set("TMUX") {
             Multiplexer::Tmux { passthrough: false }
         } else {
             Multiplexer::None
         },
         desktop,
-        // VTE since 0.80.
-        has_progress: is_set(&environment.windows_terminal)
-            || environment.conemu.as_deref() == Some("ON")
+        // Windows Terminal, and VTE since 0.80.
+        has_progress: is_set("WT_SESSION")
+            || variable("ConEmuANSI") == "ON"
             || is_program(&["WezTerm", "ghostty"])
             || vte >= 8000,
     }
 }
 
 /// The first non-empty one of the three variables decides, as in the C library.
-fn is_unicode(environment: &Environment) -> bool {
-    [
-        &environment.lc_all,
-        &environment.lc_ctype,
-        &environment.lang,
-    ]
-    .into_iter()
-    .flatten()
-    .find(|value| !value.is_empty())
-    .is_some_and(|value| {
-        let value = value.to_ascii_lowercase();
-        value.contains("utf-8") || value.contains("utf8")
-    })
+fn is_unicode(variable: impl Fn(&str) -> String) -> bool {
+    let values = ["LC_ALL", "LC_CTYPE", "LANG"].map(|name| variable(name).to_ascii_lowercase());
+    let locale = values.iter().find(|value| !value.is_empty());
+    locale.is_some_and(|it| it.contains("utf-8") || it.contains("utf8"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorDepth {
-        let environment = Environment {
-            term: Some(term.into()),
-            colorterm: Some(colorterm.into()),
-            no_color: Some(no_color.into()),
-            ..Environment::default()
+    /// What is detected from these variables.
+    fn detected(variables: &[(&str, &str)], choice: ColorChoice) -> Capabilities {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map_or(String::new(), |(_, value)| (*value).to_owned())
         };
-        Capabilities::detect(&environment, choice).colour
+        Capabilities::detect(variable, choice)
+    }
+
+    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorDepth {
+        let variables = [
+            ("TERM", term),
+            ("COLORTERM", colorterm),
+            ("NO_COLOR", no_color),
+        ];
+        detected(&variables, choice).colour
     }
 
     #[test]
@@ -216,14 +181,8 @@ mod tests {
     #[test]
     fn unicode_depends_on_the_locale() {
         let unicode = |all: &str, ctype: &str, lang: &str| {
-            let text = |value: &str| Some(value.to_owned());
-            let environment = Environment {
-                lc_all: text(all),
-                lc_ctype: text(ctype),
-                lang: text(lang),
-                ..Environment::default()
-            };
-            Capabilities::detect(&environment, ColorChoice::Auto).is_unicode
+            let variables = [("LC_ALL", all), ("LC_CTYPE", ctype), ("LANG", lang)];
+            detected(&variables, ColorChoice::Auto).is_unicode
         };
         assert!(unicode("", "", "en_US.UTF-8"));
         assert!(unicode("", "C.utf8", "C"));
@@ -234,48 +193,25 @@ mod tests {
 
     #[test]
     fn detects_notification_support() {
-        let text = |value: &str| Some(value.to_owned());
-        let of = |environment: &Environment| {
-            let notifications = Capabilities::detect(environment, ColorChoice::Auto).notifications;
+        let of = |name: &str, value: &str| {
+            let notifications = detected(&[(name, value)], ColorChoice::Auto).notifications;
             (notifications.desktop, notifications.has_progress)
         };
-        let program = |name: &str| Environment {
-            term_program: text(name),
-            ..Environment::default()
-        };
-        let term = |name: &str| Environment {
-            term: text(name),
-            ..Environment::default()
-        };
-        let vte = |version: &str| Environment {
-            vte: text(version),
-            ..Environment::default()
-        };
-        assert_eq!(of(&term("xterm-256color")), (None, false));
-        assert_eq!(
-            of(&term("xterm-kitty")),
-            (Some(DesktopProtocol::Osc99), false)
-        );
-        assert_eq!(
-            of(&term("foot-extra")),
-            (Some(DesktopProtocol::Osc777), false)
-        );
-        assert_eq!(
-            of(&program("iTerm.app")),
-            (Some(DesktopProtocol::Osc9), false)
-        );
-        assert_eq!(of(&program("ghostty")), (Some(DesktopProtocol::Osc9), true));
-        assert_eq!(of(&vte("6800")), (Some(DesktopProtocol::Osc777), false));
-        assert_eq!(of(&vte("8002")), (Some(DesktopProtocol::Osc777), true));
+        let program = |name: &str| of("TERM_PROGRAM", name);
+        let term = |name: &str| of("TERM", name);
+        let vte = |version: &str| of("VTE_VERSION", version);
+        assert_eq!(term("xterm-256color"), (None, false));
+        assert_eq!(term("xterm-kitty"), (Some(DesktopProtocol::Osc99), false));
+        assert_eq!(term("foot-extra"), (Some(DesktopProtocol::Osc777), false));
+        assert_eq!(program("iTerm.app"), (Some(DesktopProtocol::Osc9), false));
+        assert_eq!(program("ghostty"), (Some(DesktopProtocol::Osc9), true));
+        assert_eq!(vte("6800"), (Some(DesktopProtocol::Osc777), false));
+        assert_eq!(vte("8002"), (Some(DesktopProtocol::Osc777), true));
     }
 
     #[test]
     fn user_settings_override_notification_support() {
-        let tmux = Environment {
-            tmux: Some("/tmp/tmux".to_owned()),
-            ..Environment::default()
-        };
-        let notifications = Capabilities::detect(&tmux, ColorChoice::Auto).notifications;
+        let notifications = detected(&[("TMUX", "/tmp/tmux")], ColorChoice::Auto).notifications;
         assert_eq!(
             notifications.with_overrides(&NotifyConfig::default()),
             notifications
@@ -296,14 +232,8 @@ mod tests {
 
     #[test]
     fn a_dumb_terminal_has_no_cursor() {
-        let of = |term: Option<&str>| {
-            let environment = Environment {
-                term: term.map(str::to_owned),
-                ..Environment::default()
-            };
-            Capabilities::detect(&environment, ColorChoice::Auto).has_cursor
-        };
-        assert!(of(Some("xterm")));
-        assert!(!of(Some("dumb")) && !of(Some("")) && !of(None));
+        let of = |term: &str| detected(&[("TERM", term)], ColorChoice::Auto).has_cursor;
+        assert!(of("xterm"));
+        assert!(!of("dumb") && !of("") && !detected(&[], ColorChoice::Auto).has_cursor);
     }
 }

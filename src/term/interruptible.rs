@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
     os::fd::{AsFd, BorrowedFd},
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -27,12 +27,14 @@ const NON_BLOCKING_BYTES: usize = if cfg!(target_os = "linux") { 4096 } else { 5
 /// The signals received so far.
 #[derive(Debug, Default)]
 struct SignalFlags {
+    /// Whether the handlers that set the others are registered.
+    are_registered: AtomicBool,
     /// Any signal other than SIGINT that ends the process.
     must_exit: Arc<AtomicBool>,
     is_interrupted: Arc<AtomicBool>,
 }
 
-static FLAGS: OnceLock<SignalFlags> = OnceLock::new();
+static FLAGS: LazyLock<SignalFlags> = LazyLock::new(SignalFlags::default);
 
 /// From now on, a signal that ends the process also ends a blocked write.
 ///
@@ -40,35 +42,24 @@ static FLAGS: OnceLock<SignalFlags> = OnceLock::new();
 ///
 /// The signal handlers can't be registered.
 pub fn end_writes_on_signals() -> io::Result<()> {
-    let mut is_registered = true;
-    let flags = FLAGS.get_or_init(|| {
-        is_registered = false;
-        SignalFlags::default()
-    });
-    if !is_registered {
-        for signal in [SIGTERM, SIGHUP, SIGQUIT]
-            .into_iter()
-            .chain(other_signals())
-        {
-            signal_hook::flag::register(signal, Arc::clone(&flags.must_exit))?;
+    if !FLAGS.are_registered.swap(true, Ordering::Relaxed) {
+        let ending = [SIGTERM, SIGHUP, SIGQUIT].into_iter();
+        for signal in ending.chain(other_signals()) {
+            signal_hook::flag::register(signal, Arc::clone(&FLAGS.must_exit))?;
         }
-        signal_hook::flag::register(SIGINT, Arc::clone(&flags.is_interrupted))?;
+        signal_hook::flag::register(SIGINT, Arc::clone(&FLAGS.is_interrupted))?;
     }
     Ok(())
 }
 
 /// Whether a signal other than SIGINT told the process to exit.
 fn must_exit() -> bool {
-    FLAGS
-        .get()
-        .is_some_and(|flags| flags.must_exit.load(Ordering::Relaxed))
+    FLAGS.must_exit.load(Ordering::Relaxed)
 }
 
 /// Whether SIGINT has been received. In raw mode Ctrl-C is a key and sends no signal.
 fn is_interrupted() -> bool {
-    FLAGS
-        .get()
-        .is_some_and(|flags| flags.is_interrupted.load(Ordering::Relaxed))
+    FLAGS.is_interrupted.load(Ordering::Relaxed)
 }
 
 /// Whether any signal that ends the process has been received.

@@ -3,8 +3,6 @@
 //! Every function returns the bytes, and [`Screen::send`](super::screen::Screen::send) writes them. Their text may come
 //! from a server, so it is always sanitized here.
 
-use std::fmt::Write as _;
-
 use crate::domain::{DesktopProtocol, OverallProgress, base64, text};
 
 /// The bell.
@@ -106,16 +104,8 @@ fn wrap_for(sequence: String, multiplexer: Multiplexer) -> Option<String> {
         Multiplexer::None => Some(sequence),
         Multiplexer::Tmux { passthrough: false } => None,
         Multiplexer::Tmux { passthrough: true } => {
-            let mut out = String::from("\u{1b}Ptmux;");
-            for letter in sequence.chars() {
-                if letter == '\u{1b}' {
-                    out.push(letter);
-                }
-                out.push(letter);
-            }
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{STRING_TERMINATOR}");
-            Some(out)
+            let doubled = sequence.replace('\u{1b}', "\u{1b}\u{1b}");
+            Some(format!("\u{1b}Ptmux;{doubled}{STRING_TERMINATOR}"))
         }
     }
 }

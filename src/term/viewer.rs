@@ -46,13 +46,6 @@ impl Viewer {
             .stderr(Stdio::null())
             .process_group(0)
             .status()?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(io::Error::other(format!(
-                "{} failed: {status}",
-                self.program
-            )))
-        }
+        browser::succeeded(status, &self.program)
     }
 }

@@ -49,6 +49,14 @@ fn coarse(age: Duration) -> String {
     }
 }
 
+/// `2.1 s`, and from ten seconds as [`text::span`].
+pub(crate) fn fine(age: Duration) -> String {
+    match age.as_secs() {
+        0..10 => format!("{:.1} s", age.as_secs_f64()),
+        _ => text::span(age),
+    }
+}
+
 /// The state of a task: its status, or the connection's state while it runs.
 pub(crate) fn state_of(
     state: &State,

@@ -48,6 +48,17 @@ pub(crate) enum Role {
     Found,
 }
 
+impl Role {
+    /// Of a choice in a list, which is the selected one or not, and can be chosen or not.
+    pub(crate) fn of_choice(is_on: bool, can: bool) -> Self {
+        match (is_on, can) {
+            (true, _) => Self::Strong,
+            (false, true) => Self::Plain,
+            (false, false) => Self::Dim,
+        }
+    }
+}
+
 /// Maps roles to styles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {

@@ -13,16 +13,8 @@ use crate::{
 
 /// Takes the confirmation dialog of a repeated call, if it was just opened.
 pub(super) fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
-    let is_repeat = |overlay: &Overlay| {
-        matches!(
-            overlay,
-            Overlay::Menu {
-                menu: Menu::Repeat { .. },
-                ..
-            }
-        )
-    };
-    state.dialogs.stack.pop_if(|overlay| is_repeat(overlay))
+    let is_repeat = |overlay: &mut Overlay| matches!(overlay.menu(), Some(Menu::Repeat { .. }));
+    state.dialogs.stack.pop_if(is_repeat)
 }
 
 /// Sends the call in the form below the dialog after the user confirmed to repeat it.

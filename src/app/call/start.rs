@@ -30,25 +30,8 @@ impl CallForm {
                 Stage::Server
             },
             server_at: selected,
-            url: Field::default(),
             server: only,
-            is_any_server: false,
-            filter: Field::default(),
-            tool_at: 0,
-            tool: None,
-            tool_name: String::new(),
-            fields: Vec::new(),
-            name: Field::default(),
-            raw: None,
-            at: 0,
-            errors: Vec::new(),
-            wrong: Vec::new(),
-            may_send_unchecked: false,
-            is_confirmed: false,
-            filled_from: None,
-            sent: None,
-            origin: None,
-            typed: Vec::new(),
+            ..Self::default()
         }
     }
 

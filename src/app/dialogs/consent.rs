@@ -10,22 +10,14 @@ use super::{
     menu::{BodyLine, Dialog, MenuAction, MenuItem},
 };
 
-/// What the user approves at a server.
-pub(super) struct Approval<'m> {
-    pub(super) server: &'m ServerName,
-    /// A line for each item.
-    pub(super) lines: &'m [String],
-    pub(super) digest: &'m str,
-    pub(super) is_program: bool,
-}
-
-pub(super) fn dialog(state: &State, approval: &Approval<'_>) -> Dialog {
-    let Approval {
-        server,
-        lines,
-        digest,
-        is_program,
-    } = *approval;
+/// `lines` says what the user approves.
+pub(super) fn dialog(
+    state: &State,
+    server: &ServerName,
+    lines: &[String],
+    digest: &str,
+    is_program: bool,
+) -> Dialog {
     let name = text::clean_line(server.as_str());
     let (title, first) = if is_program {
         (

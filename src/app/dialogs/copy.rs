@@ -53,7 +53,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
     }
     if !state.list.marks.is_empty() {
         let ids: Vec<&str> = state.list.marks.iter().map(TaskId::as_str).collect();
-        let label = match u64::try_from(ids.len()).unwrap_or(u64::MAX) {
+        let label = match ids.len() {
             1 => "id of the marked task".to_owned(),
             count => format!("ids of the {}", text::plural(count, "marked task")),
         };

@@ -14,7 +14,7 @@ pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
         .iter()
         .map(|line| BodyLine::plain(text::clean_line(line)));
     let body = std::iter::once(first).chain(found).collect();
-    let count = text::plural(u64::try_from(new).unwrap_or(u64::MAX), "server");
+    let count = text::plural(new, "server");
     let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
     let why_not = (new == 0).then(|| "nothing new".to_owned());
     let mut items = vec![

@@ -16,9 +16,7 @@ use crate::{
 };
 
 use super::{
-    cancel,
-    consent::{self, Approval},
-    copy, export, import, inject_fault,
+    cancel, consent, copy, export, import, inject_fault,
     keys::ignore_early_key,
     menu::{Dialog, Menu, MenuAction, was_readable},
     part, quit, repeat, sign_in, stop_now, views, what_now,
@@ -41,15 +39,7 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
             lines,
             digest,
             is_program,
-        } => {
-            let approval = Approval {
-                server,
-                lines,
-                digest,
-                is_program: *is_program,
-            };
-            consent::dialog(state, &approval)
-        }
+        } => consent::dialog(state, server, lines, digest, *is_program),
         Menu::Part { task, part } => part::dialog(state, task, part),
         Menu::Repeat {
             server,

@@ -23,7 +23,7 @@ pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
             0 => "Nothing is running.".to_owned(),
             unknown => format!(
                 "Nothing is running as far as longhaul knows ({}).",
-                text::plural(unknown as u64, "unknown task")
+                text::plural(unknown, "unknown task")
             ),
         }));
     }

@@ -9,14 +9,10 @@ use crate::{
 pub(super) const MAX_LISTED: usize = 6;
 
 /// A task's id, title, telling argument and server.
-pub(super) fn name_of(state: &State, id: &TaskId) -> String {
-    state.task(id).map_or_else(
-        || id.to_string(),
-        |task_row| {
-            let (title, argument) = state.label(task_row);
-            let argument = argument.map_or(String::new(), |(key, value)| format!(" {key}={value}"));
-            let server = text::clean_line(task_row.view.task.server.as_str()).into_owned();
-            format!("{id} {title}{argument} on {server}")
-        },
-    )
+pub(in crate::app) fn name_of(state: &State, id: &TaskId) -> String {
+    let Some(task_row) = state.task(id) else {
+        return id.to_string();
+    };
+    let server = text::clean_line(task_row.view.task.server.as_str());
+    format!("{id} {} on {server}", state.whole_label(task_row))
 }

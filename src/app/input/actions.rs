@@ -1,6 +1,6 @@
 //! What each action of the panes does.
 
-use crate::domain::{Stamp, TaskId, text};
+use crate::domain::{Stamp, text};
 
 use super::{
     super::{
@@ -86,8 +86,7 @@ fn name_the_only_task(state: &mut State, action: Action) {
         && let Some(id) = &state.list.cursor
         && !state.list.marks.is_empty()
     {
-        let count = u64::try_from(state.list.marks.len()).unwrap_or(u64::MAX);
-        let marked = text::plural(count, "marked task");
+        let marked = text::plural(state.list.marks.len(), "marked task");
         state.reply(format!(
             "applies to {id} under the cursor only, not to {marked}"
         ));
@@ -282,18 +281,10 @@ fn mark_all(state: &mut State) {
     if state.tasks.is_empty() {
         return add_server(state);
     }
-    let shown: Vec<TaskId> = state
-        .list
-        .rows
-        .iter()
-        .filter_map(|line| match line {
-            ListRow::Task(id) => Some(id.clone()),
-            ListRow::Heading(..) => None,
-        })
-        .collect();
-    if shown.iter().all(|id| state.list.marks.contains(id)) {
+    let shown = state.list.rows.iter().filter_map(ListRow::task);
+    if shown.clone().all(|id| state.list.marks.contains(id)) {
         state.list.marks.clear();
     } else {
-        state.list.marks.extend(shown);
+        state.list.marks.extend(shown.cloned());
     }
 }

@@ -313,11 +313,8 @@ fn answer_match(state: &mut State, (number, count): Match) {
     state.reply(if count == 1 {
         "1 match".to_owned()
     } else {
-        format!(
-            "{} of {} matches",
-            text::grouped(u64::try_from(number).unwrap_or(u64::MAX)),
-            text::grouped(u64::try_from(count).unwrap_or(u64::MAX))
-        )
+        let [number, count] = [number, count].map(text::grouped);
+        format!("{number} of {count} matches")
     });
 }
 

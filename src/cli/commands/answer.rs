@@ -230,7 +230,7 @@ pub(in crate::cli) fn show(
     if count > 1
         && let Some(timing) = out.get_mut(1)
     {
-        let key = clean(&crate::domain::text::shell_word(&question.key));
+        let key = clean(&text::shell_word(&question.key));
         *timing = format!("{timing}; {count} questions are open, this is --key {key}");
     }
     let mut example = String::new();
@@ -244,19 +244,13 @@ pub(in crate::cli) fn show(
             field_help(field)
         ));
         if field.is_required && field.default.is_none() {
-            example = format!(
-                "{example} {}=...",
-                clean(&crate::domain::text::shell_word(&field.name))
-            );
+            example = format!("{example} {}=...", clean(&text::shell_word(&field.name)));
         }
     }
     out.push(String::new());
     let key = match count {
         1 => String::new(),
-        _ => format!(
-            " --key {}",
-            clean(&crate::domain::text::shell_word(&question.key))
-        ),
+        _ => format!(" --key {}", clean(&text::shell_word(&question.key))),
     };
     let command = format!("longhaul answer {}{}{key}", task.id, context.flags());
     out.push(format!("yes: {command} --accept{example}"));

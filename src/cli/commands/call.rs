@@ -103,11 +103,6 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
 }
 
 fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, CliError> {
-    let style = if context.global.json {
-        OutputStyle::Json
-    } else {
-        OutputStyle::Call
-    };
     let can_prompt = !context.global.json && !draft.how.detach && context.terminal.can_ask();
     let questions = match draft.how.on_input {
         None if can_prompt => QuestionHandling::Prompt,
@@ -123,7 +118,7 @@ fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, CliError>
         };
         match start_call(context, &mut live, &mut reader, draft).await {
             Ok(id) => {
-                let printer = HistoryPrinter::new(id, reader, style, 0);
+                let printer = HistoryPrinter::new(context, id, reader, OutputStyle::Call, 0);
                 follow(context, live, printer, until, questions).await
             }
             Err(fail) => {
@@ -240,18 +235,13 @@ fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {
     let (server, tool) = (&draft.server.name, &draft.tool);
     let offered = listed.iter().filter(|tool| tool.is_offered());
     let names: Vec<&str> = offered.map(|tool| tool.name.as_str()).collect();
-    let more = match names.len().saturating_sub(MAX_NAMED_TOOLS) {
-        0 => String::new(),
-        more => format!(" and {} more", text::grouped(more as u64)),
-    };
     let near = text::nearest(tool, names.iter().copied());
     let near = near.map_or(String::new(), |near| {
         format!(" (did you mean {}?)", text::clean_line(near))
     });
-    let shown: Vec<&str> = names.into_iter().take(MAX_NAMED_TOOLS).collect();
     CliError::usage(format!(
-        "{server} has no tool {tool}{near}; it has {}{more}",
-        text::clean_line(&shown.join(", "))
+        "{server} has no tool {tool}{near}; it has {}",
+        text::clean_line(&text::first_of(&names, MAX_NAMED_TOOLS))
     ))
 }
 

@@ -77,10 +77,7 @@ pub(in crate::cli) fn control(
     let tasks = if let Some(id) = &which.id {
         vec![context.find(&mut reader, id)?]
     } else {
-        let tasks = reader.tasks(ListFilter {
-            all: false,
-            limit: None,
-        })?;
+        let tasks = reader.tasks(ListFilter::default())?;
         tasks
             .into_iter()
             .filter(|task| action.applies_to(task))

@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -48,10 +47,7 @@ impl From<DemoError> for CliError {
 }
 
 /// `demo` with all its options.
-pub(in crate::cli) fn run(
-    context: &mut Context<'_>,
-    args: &DemoArgs,
-) -> Result<ExitCode, CliError> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<u8, CliError> {
     let dir = context.paths.demo_dir();
     if args.serve {
         serve(context, args, &dir)
@@ -69,7 +65,7 @@ pub(in crate::cli) fn run(
     }
 }
 
-fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitCode, CliError> {
+fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<u8, CliError> {
     let idle_exit = if args.background {
         demo::detach().map_err(|error| {
             CliError::new(
@@ -88,7 +84,7 @@ fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<ExitC
         idle_exit,
     };
     demo::run_blocking(options, context.terminal.writer())?;
-    Ok(ExitCode::from(code::OK))
+    Ok(code::OK)
 }
 
 /// The data directory of a server: `dir`, or one per port if `--port` is set while the demo runs on another port. A
@@ -114,7 +110,7 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
     port_dir
 }
 
-fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
+fn reset(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(&context.paths, true);
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
@@ -140,18 +136,18 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
 }
 
 /// Prints what was done, as a line or as JSON.
-fn report(context: &mut Context<'_>, message: &str) -> Result<ExitCode, CliError> {
+fn report(context: &mut Context<'_>, message: &str) -> Result<u8, CliError> {
     if context.global.json {
         let document = json!({"done": message});
         context.terminal.print_json(&document)?;
     } else {
         context.terminal.print(message)?;
     }
-    Ok(ExitCode::from(code::OK))
+    Ok(code::OK)
 }
 
 /// Starts the server and opens the screen, which starts the first calls of a new demo.
-fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
+fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
     context.may_act()?;
     // Fails before anything is started.
     screen::check(context)?;
@@ -199,7 +195,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<ExitCode, CliError> {
         server_configs: ServerConfigs::default(),
         reopens_with: format!(
             "longhaul demo{}",
-            context.flags_with_default(args::DEMO_SESSION)
+            context.flags_to(context.paths.session(), args::DEMO_SESSION)
         ),
         servers,
         requests: calls

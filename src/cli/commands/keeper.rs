@@ -124,8 +124,8 @@ fn report(
         status.pid,
         text::clean_line(&status.version),
         text::span(now.since(Wall(status.since_ms))),
-        text::plural(status.unsettled as u64, "unfinished task"),
-        text::plural(status.clients as u64, "client"),
+        text::plural(status.unsettled, "unfinished task"),
+        text::plural(status.clients, "client"),
     );
     context.terminal.print(&line(what))?;
     Ok(code::OK)

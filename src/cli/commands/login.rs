@@ -130,7 +130,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
     };
     context.terminal.info(&format!(
         "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
-        crate::domain::text::shell_word(args.at.as_deref().unwrap_or(&name)),
+        text::shell_word(args.at.as_deref().unwrap_or(&name)),
         context.flags()
     ));
     Ok(code::OK)

@@ -17,12 +17,8 @@ pub(in crate::cli) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result
     let now = context.clock.now().wall;
     let since = logs.since.map(|since| since.at(now));
     let is_recent = |entry: &HistoryEntry| since.is_none_or(|since| entry.at >= since);
-    let style = if context.global.json {
-        OutputStyle::Json
-    } else {
-        OutputStyle::Lines
-    };
-    let mut printer = HistoryPrinter::new(task.id.clone(), context.reader()?, style, 0);
+    let history = context.reader()?;
+    let mut printer = HistoryPrinter::new(context, task.id.clone(), history, OutputStyle::Lines, 0);
     let mut last_seq = 0;
     match logs.lines {
         Some(count) => {

@@ -80,7 +80,7 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
         let document = json!({"dir": dir, "pages": written});
         context.terminal.print_pretty(document)?;
     } else {
-        let count = text::plural(u64::try_from(written.len()).unwrap_or(u64::MAX), "page");
+        let count = text::plural(written.len(), "page");
         context
             .terminal
             .print(&format!("wrote {count} to {}", dir.display()))?;

@@ -132,10 +132,8 @@ fn forget_settled(
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
-    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
-    context
-        .terminal
-        .print(&format!("{} removed", text::plural(count, "task")))?;
+    let count = text::plural(tasks.len(), "task");
+    context.terminal.print(&format!("{count} removed"))?;
     report_undo(context, &tasks);
     Ok(code::OK)
 }

@@ -37,10 +37,6 @@ fn summarize(paths: &Paths) -> Result<SessionSummary, StoreError> {
     })
 }
 
-fn count(count: usize, one: &str) -> String {
-    text::plural(u64::try_from(count).unwrap_or(u64::MAX), one)
-}
-
 /// `sessions list`.
 pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
     let now = context.clock.now().wall;
@@ -166,7 +162,7 @@ enum DeleteError {
     /// `flags` select the session in the hint.
     #[error(
         "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
-        count(*.tasks, "unfinished task")
+        text::plural(*.tasks, "unfinished task")
     )]
     Unsettled { tasks: usize, flags: String },
     #[error("{0}; use --force to delete it anyway")]

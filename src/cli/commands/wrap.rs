@@ -13,13 +13,13 @@ use crate::{
     },
     config::{
         self, ConfigEdit,
-        import::{EntryPlace, EntryReport, ExistingServers, ImportedEntry, import_entry},
+        import::{EntryReport, ExistingServers, import_entry},
         wrap::{
             Backup, HostFile, ProxyCommand, Replaced, WrapError, WrapFile, WrappableEntry,
             files_of, host_names,
         },
     },
-    domain::{Template, text},
+    domain::text,
 };
 
 /// `wrap`.
@@ -173,10 +173,6 @@ fn wrap_file(
     servers: &[String],
 ) -> Result<Wrapped, CliError> {
     let (path, project) = (file.file.path.clone(), file.file.project.clone());
-    let place = EntryPlace {
-        file: &path,
-        project: project.as_deref(),
-    };
     let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
     let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
     let is_ours = |entry: &WrappableEntry| {
@@ -205,16 +201,14 @@ fn wrap_file(
             continue;
         }
         let fields = Value::Object(entry.fields.clone());
-        let mut no_consent = |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, CliError>(false);
-        let imported = import_entry(
+        let (report, unset) = import_entry(
             &mut edit,
             &mut known,
-            &mut no_consent,
-            &place,
+            &path,
+            project.as_deref(),
             &entry.name,
             &fields,
         )?;
-        let ImportedEntry { report, unset } = imported;
         let Some(name) = announce(context, &entry.name, &report) else {
             continue;
         };

@@ -141,11 +141,10 @@ fn history_table(out: &mut String, history: &[Value]) {
     };
     for (index, entry) in history.iter().enumerate() {
         if index == begin {
-            let count = u64::try_from(omitted).unwrap_or(u64::MAX);
             let _ = writeln!(
                 out,
                 "<tr><td></td><td></td><td></td><td>… {} more lines, only in the JSON export …</td></tr>",
-                text::grouped(count)
+                text::grouped(omitted)
             );
         }
         if index >= begin && index < begin + omitted {

@@ -223,9 +223,9 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
     put("at", time(Some(entry.at)));
     put("attempt", json!(entry.attempt));
     put("has_event_id", json!(entry.event_id.is_some()));
+    put("event", json!(documents::event_name(&entry.what)));
     match &entry.what {
         HistoryEvent::Started { era, resumability } => {
-            put("event", json!("started"));
             put("era", json!(era));
             put("resumability", json!(resumability));
         }
@@ -234,7 +234,6 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
             total,
             message,
         } => {
-            put("event", json!("progress"));
             put("value", json!(value));
             put("total", json!(total));
             put("message", redaction.content(message.as_deref()));
@@ -244,29 +243,20 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
             logger,
             data,
         } => {
-            put("event", json!("log"));
             put("level", json!(level.label()));
             put("logger", redaction.content(logger.as_deref()));
             put("data", redaction.content(Some(data)));
         }
         HistoryEvent::Contact { state, why } => {
-            put("event", json!("contact"));
             put("contact", json!(state));
             put("why", redaction.of_contact(state, why));
         }
-        HistoryEvent::Status { status, reason } => {
-            put("event", json!("status"));
+        HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
             put("status", json!(status));
             put("reason", redaction.content(reason.as_deref()));
         }
         HistoryEvent::InputRequired { request, .. } => {
-            put("event", json!("input_required"));
             put("request", redaction.json(Some(request)));
-        }
-        HistoryEvent::Settled { status, reason } => {
-            put("event", json!("settled"));
-            put("status", json!(status));
-            put("reason", redaction.content(reason.as_deref()));
         }
     }
     Value::Object(object)

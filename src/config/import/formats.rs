@@ -12,7 +12,7 @@ use super::{
     entry::{Editor, ImportEntry, read},
     reason::FileError,
 };
-use crate::config::import::entry::Dialect;
+use crate::config::{import::entry::Dialect, settings::line_of};
 
 /// The deepest nesting allowed, well above that of real files.
 const MAX_DEPTH: usize = 64;
@@ -107,16 +107,11 @@ fn json(text: &str) -> Result<Value, FileError> {
         ..jsonc_parser::ParseOptions::default()
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let value: Value = jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| {
-        let line = text
-            .bytes()
-            .take(error.range().start)
-            .filter(|byte| *byte == b'\n');
-        FileError::Syntax {
+    let value: Value =
+        jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| FileError::Syntax {
             format: "JSON",
-            line: line.count() + 1,
-        }
-    })?;
+            line: line_of(text, error.range().start),
+        })?;
     if is_deeper(&value, MAX_DEPTH) {
         return Err(FileError::TooDeep);
     }
@@ -151,13 +146,12 @@ fn yaml(text: &str) -> Result<Value, FileError> {
     })
 }
 
-fn toml(text: &str) -> Result<Value, FileError> {
+pub(in crate::config) fn toml(text: &str) -> Result<Value, FileError> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
         FileError::Syntax {
             format: "TOML",
-            line: line + 1,
+            line: line_of(text, at),
         }
     })?;
     Ok(of_table(table.get_ref()))

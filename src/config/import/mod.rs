@@ -4,7 +4,7 @@
 //! skipped entry is reported with its reason.
 
 mod entry;
-mod formats;
+pub(super) mod formats;
 pub(crate) mod locations;
 mod reason;
 
@@ -194,43 +194,33 @@ pub(crate) fn plan<E: From<ConfigError>>(
     Ok((edit, reports))
 }
 
-/// An entry that was imported for itself.
-pub(crate) struct ImportedEntry {
-    pub(crate) report: EntryReport,
-    /// What its file has to pass on.
-    pub(crate) unset: Vec<UnsetVariable>,
-}
-
-/// Where an entry stands.
-pub(crate) struct EntryPlace<'e> {
-    pub(crate) file: &'e Path,
-    /// The directory of its project, if the file has servers of several.
-    pub(crate) project: Option<&'e str>,
-}
-
-/// As [`plan`], for one entry of a file.
-pub(crate) fn import_entry<E: From<ConfigError>>(
+/// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without consent.
+/// Returns too what its file has to pass on.
+pub(crate) fn import_entry(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
-    ask_consent: &mut AskConsent<'_, E>,
-    place: &EntryPlace<'_>,
+    file: &Path,
+    project: Option<&str>,
     name: &str,
     fields: &Value,
-) -> Result<ImportedEntry, E> {
-    let EntryPlace { file, project } = *place;
+) -> Result<(EntryReport, Vec<UnsetVariable>), ConfigError> {
     let mut editor = locations::editor_for(file);
     editor.directory = project.map(str::to_owned).or(editor.directory);
     let entry = formats::entry(file, name, fields, &editor);
-    Ok(match entry.outcome {
-        Err(why) => ImportedEntry {
-            report: EntryReport::skipped(file, entry.name, &why),
-            unset: Vec::new(),
-        },
-        Ok(mut server) => ImportedEntry {
-            unset: std::mem::take(&mut server.unset),
-            report: add(edit, servers, ask_consent, file, (entry.name, server))?,
-        },
-    })
+    let mut server = match entry.outcome {
+        Ok(server) => server,
+        Err(why) => return Ok((EntryReport::skipped(file, entry.name, &why), Vec::new())),
+    };
+    let unset = std::mem::take(&mut server.unset);
+    let server = (entry.name, server);
+    let report = add(
+        edit,
+        servers,
+        &mut |_, _, _| Ok::<_, ConfigError>(false),
+        file,
+        server,
+    )?;
+    Ok((report, unset))
 }
 
 /// Adds one server to the configuration, unless it is there.

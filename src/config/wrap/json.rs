@@ -4,7 +4,7 @@ use jsonc_parser::{
     CollectOptions, ParseOptions,
     ast::{Object, Value as Node},
     common::Ranged as _,
-    parse_to_ast,
+    parse_to_ast, parse_to_serde_value,
 };
 use serde_json::{Map, Value, json};
 
@@ -70,17 +70,12 @@ pub(super) fn entries(text: &str, servers: &[&str]) -> Result<Vec<WrappableEntry
             let part = text.get(range.start..range.end)?;
             Some(WrappableEntry {
                 name: member.name.as_str().to_owned(),
-                fields: fields(part)?,
+                fields: parse_to_serde_value(part, &ParseOptions::default()).ok()?,
                 range: range.start + mark..range.end + mark,
             })
         });
         Ok(entries.collect())
     })
-}
-
-fn fields(text: &str) -> Option<Map<String, Value>> {
-    let value: Value = jsonc_parser::parse_to_serde_value(text, &ParseOptions::default()).ok()?;
-    value.as_object().cloned()
 }
 
 /// The text of an entry with the proxy in place of the server. What else it has stays as it is written.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, value};
 
 use super::entry::{ProxyCommand, WrapError, WrappableEntry};
+use crate::config::import::formats;
 
 const SERVERS: &str = "mcp_servers";
 
@@ -29,50 +29,20 @@ pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
     let Some(servers) = document.get(SERVERS).and_then(Item::as_table) else {
         return Ok(Vec::new());
     };
+    let values = formats::toml(text).map_err(|_| NOT_TOML)?;
+    let fields_of = |name: &str| values.get(SERVERS)?.get(name)?.as_object().cloned();
     let mut entries = Vec::new();
-    for (name, item) in servers {
-        let Some(table) = item.as_table() else {
-            continue;
-        };
+    for (name, _) in servers.iter().filter(|(_, item)| item.is_table()) {
         let range = region(text, name).ok_or(WrapError::Form(
             "the tables of one server are not in one place",
         ))?;
         entries.push(WrappableEntry {
             name: name.to_owned(),
-            fields: fields(table),
+            fields: fields_of(name).unwrap_or_default(),
             range,
         });
     }
     Ok(entries)
-}
-
-fn fields(table: &toml_edit::Table) -> Map<String, Value> {
-    let members = table.iter();
-    members
-        .map(|(key, item)| (key.to_owned(), json(item)))
-        .collect()
-}
-
-fn json(item: &Item) -> Value {
-    match item {
-        Item::Table(table) => Value::Object(fields(table)),
-        Item::Value(value) => json_value(value),
-        _ => Value::Null,
-    }
-}
-
-fn json_value(value: &toml_edit::Value) -> Value {
-    match value {
-        toml_edit::Value::String(text) => Value::from(text.value().as_str()),
-        toml_edit::Value::Boolean(boolean) => Value::from(*boolean.value()),
-        toml_edit::Value::Array(items) => items.iter().map(json_value).collect(),
-        toml_edit::Value::InlineTable(table) => {
-            let members = table.iter();
-            let members = members.map(|(key, value)| (key.to_owned(), json_value(value)));
-            Value::Object(members.collect())
-        }
-        other => Value::from(other.to_string().trim()),
-    }
 }
 
 /// The name of the table that a line opens, as its keys.

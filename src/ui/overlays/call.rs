@@ -7,7 +7,7 @@ use super::{
         labels,
         panes::{
             list::if_cut_role,
-            tools::{no_tools, tool_list},
+            tools::{if_cut, no_tools, tool_list},
         },
         region::Region,
         spans::{pad_to, slice},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{IfCut, ServerView, Stamp, Tool, path_label, text},
+    domain::{ServerView, Stamp, path_label, text},
     ui::wrap::wrap,
 };
 
@@ -70,11 +70,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     let (state_at, url_at) = if columns < 70 { (11, 24) } else { (16, 34) };
     let choice = |(index, server): (usize, &ServerView)| {
         let shown = labels::server(state, server, theme.glyphs, now);
-        let role = if index == at {
-            Role::Strong
-        } else {
-            Role::Plain
-        };
+        let role = Role::of_choice(index == at, true);
         let mut line = Line::from(vec![
             theme.span(shown.glyph, shown.role),
             theme.span(format!(" {}", server.name), role),
@@ -302,21 +298,6 @@ fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
     window.put(0, y, line);
 }
 
-/// What a cut would do to the call, as far as known before it is sent.
-fn if_cut(state: &State, form: &CallForm) -> Option<IfCut> {
-    let tool = form.tool.as_ref()?;
-    let known = form
-        .server
-        .as_ref()
-        .and_then(|server| state.tools.get(server));
-    let beside = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
-    let server = form.server.as_ref().and_then(|name| state.server(name));
-    let capabilities = server
-        .map(|server| server.capabilities.clone())
-        .unwrap_or_default();
-    Some(IfCut::of_call(tool, beside, &capabilities))
-}
-
 /// The start of the line.
 const IF_CUT: &str = "if cut: ";
 
@@ -327,9 +308,10 @@ fn impact_lines(
     form: &CallForm,
     columns: usize,
 ) -> Vec<Line<'static>> {
-    let Some(impact) = if_cut(state, form) else {
+    let Some(tool) = &form.tool else {
         return vec![Line::default()];
     };
+    let impact = if_cut(state, form.server.as_ref(), tool);
     let label = impact.label();
     let whole = format!("{IF_CUT}{label} ({})", impact.reason.message());
     let lines = wrap(&whole, columns).into_iter();

@@ -198,7 +198,7 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
             is_present: true,
             fields,
             ..
-        } => text::plural(fields.len() as u64, "item"),
+        } => text::plural(fields.len(), "item"),
         FormValue::Items { .. } => unset(),
         FormValue::Toggle(value) => {
             value.map_or_else(unset, |value| if value { "yes" } else { "no" }.to_owned())

@@ -110,11 +110,7 @@ fn body(window: &mut Region<'_>, lines: &[(&BodyLine, Vec<String>)], rows: usize
 fn choice(theme: Theme, item: &MenuItem, is_on: bool) -> Line<'_> {
     let can = item.why_not.is_none();
     let key_role = if can { Role::Key } else { Role::Dim };
-    let role = match (is_on, can) {
-        (true, _) => Role::Strong,
-        (false, true) => Role::Plain,
-        (false, false) => Role::Dim,
-    };
+    let role = Role::of_choice(is_on, can);
     let mut line = Line::from(theme.span(item.key.to_string(), key_role));
     pad_to(&mut line, 3);
     line.push_span(theme.span(item.label.as_str(), role));

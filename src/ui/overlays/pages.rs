@@ -49,11 +49,7 @@ pub(super) fn help(region: &mut Region<'_>, state: &State, field: &Field, cursor
             window.put(0, y, theme.span(line.text.as_str(), Role::Heading));
             continue;
         }
-        let role = if is_on(line) {
-            Role::Strong
-        } else {
-            Role::Plain
-        };
+        let role = Role::of_choice(is_on(line), true);
         let sign = if is_on(line) && !line.keys.is_empty() {
             theme.glyphs.cursor
         } else {
@@ -146,11 +142,7 @@ pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cur
     for (index, binding) in found.iter().enumerate().skip(first).take(available) {
         let is_on = index == cursor;
         let reason = why_not(state, binding.action);
-        let role = match (is_on, &reason) {
-            (true, _) => Role::Strong,
-            (false, None) => Role::Plain,
-            (false, Some(_)) => Role::Dim,
-        };
+        let role = Role::of_choice(is_on, reason.is_none());
         let keys = &state.setup.keys;
         // A key that does something else in this pane is shown with the pane where it works.
         let here = keys.lookup_first(below, binding);

@@ -277,14 +277,7 @@ fn from(state: &State, task: &Task, caller: &Caller, now: Stamp) -> Fact {
 }
 
 fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
-    let ago = |at: Wall| {
-        let age = now.wall.since(at);
-        if age.as_secs() < 10 {
-            format!("{:.1} s", age.as_secs_f64())
-        } else {
-            text::span(age)
-        }
-    };
+    let ago = |at: Wall| labels::fine(now.wall.since(at));
     match task_row.view.contact.at(now) {
         Connectivity::Live { last_byte } => (
             format!("live, last byte {} ago", ago(last_byte)),

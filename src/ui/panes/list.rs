@@ -392,14 +392,7 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
 fn time(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
     match task.end.settled_at {
-        Some(at) => {
-            let took = at.since(task.created_at);
-            if took.as_secs() < 10 {
-                format!("{:.1} s", took.as_secs_f64())
-            } else {
-                text::span(took)
-            }
-        }
+        Some(at) => labels::fine(at.since(task.created_at)),
         None => text::span(now.wall.since(task.created_at)),
     }
 }

@@ -41,7 +41,7 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
         let y = 2 + slot * ROWS;
         let is_on = index == cursor;
         let sign = if is_on { theme.glyphs.cursor } else { " " };
-        let name_role = if is_on { Role::Strong } else { Role::Plain };
+        let name_role = Role::of_choice(is_on, true);
         let (state_at, url_at) = if columns < 80 { (14, 28) } else { (20, 40) };
         let shown = labels::server(state, server, theme.glyphs, now);
         let mut line = Line::from(vec![
@@ -75,10 +75,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
         parts.push(text::clean_line(&server.era).into_owned());
     }
     if let Some(tools) = server.tools {
-        parts.push(text::plural(
-            u64::try_from(tools).unwrap_or(u64::MAX),
-            "tool",
-        ));
+        parts.push(text::plural(tools, "tool"));
     }
     if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
         parts.push(format!("server tasks ({})", task_offer(server)));

@@ -88,10 +88,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
 /// Draws the state, id and title of a lane.
 fn put_label(region: &mut Region<'_>, state: &State, lane: &Lane<'_>, shown: &StateLabel) {
     let theme = region.theme();
-    let title = match state.label(lane.task) {
-        (title, Some((key, value))) => format!("{title} {key}={value}"),
-        (title, None) => title,
-    };
+    let title = state.whole_label(lane.task);
     let id = lane.task.view.task.id.as_str();
     region.put(2, 0, theme.span(shown.glyph, shown.role));
     region.put(4, 0, theme.span(id, Role::Dim));

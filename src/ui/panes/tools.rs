@@ -91,7 +91,7 @@ pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
     };
     let columns = columns.saturating_sub(x + 1);
     let mut about = region.region(x, y, columns, rows.saturating_sub(y));
-    about_tool(&mut about, state, tool, list);
+    about_tool(&mut about, state, tool);
 }
 
 /// The columns of a tool's name, of its name and its server, and of an argument.
@@ -110,11 +110,7 @@ pub(in crate::ui) fn tool_list<'t>(
     let count = usize::from(region.rows()).max(1);
     let first = (cursor + 1).saturating_sub(count);
     let row = |(index, (server, tool)): (usize, (Option<&ServerName>, &'t Tool))| {
-        let role = if index == cursor {
-            Role::Strong
-        } else {
-            Role::Plain
-        };
+        let role = Role::of_choice(index == cursor, true);
         let mut line = Line::from(theme.span(tool.name.as_str(), role));
         pad_to(&mut line, NAME);
         if let Some(server) = server {
@@ -132,13 +128,17 @@ pub(in crate::ui) fn tool_list<'t>(
     region.put_choices(lines, Some(cursor - first));
 }
 
+/// What a cut would do to a call of a tool, as far as known before it is sent.
+pub(in crate::ui) fn if_cut(state: &State, server: Option<&ServerName>, tool: &Tool) -> IfCut {
+    let known = server.and_then(|name| state.tools.get(name));
+    let beside = known.map_or(&[] as &[Tool], |tools| tools.list.as_slice());
+    let server = server.and_then(|name| state.server(name));
+    let capabilities = server.map(|server| server.capabilities.clone());
+    IfCut::of_call(tool, beside, &capabilities.unwrap_or_default())
+}
+
 /// Draws a tool's description, arguments and what a cut would cost.
-pub(in crate::ui) fn about_tool(
-    region: &mut Region<'_>,
-    state: &State,
-    tool: &Tool,
-    beside: &[Tool],
-) {
+pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &Tool) {
     let theme = region.theme();
     let available = usize::from(region.columns()).max(1);
     let mut lines = vec![Line::from(theme.span(tool.name.as_str(), Role::Strong))];
@@ -165,11 +165,7 @@ pub(in crate::ui) fn about_tool(
         line.push_span(theme.span(details, Role::Dim));
         lines.push(line);
     }
-    let server = state.tools_of.as_ref().and_then(|name| state.server(name));
-    let capabilities = server
-        .map(|server| server.capabilities.clone())
-        .unwrap_or_default();
-    let impact = IfCut::of_call(tool, beside, &capabilities);
+    let impact = if_cut(state, state.tools_of.as_ref(), tool);
     lines.push(Line::default());
     lines.push(Line::from(vec![
         theme.span("if cut: ", Role::Dim),

@@ -240,9 +240,9 @@ fn report_missing_arguments(
         "{tool} is {}, but the server does not list its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} --client-id {} {} KEY=VALUE ...",
         state_text(checkpoint),
         context.flags(),
-        crate::domain::text::shell_word(server.name.as_str()),
-        crate::domain::text::shell_word(client_id),
-        crate::domain::text::shell_word(&checkpoint.id),
+        text::shell_word(server.name.as_str()),
+        text::shell_word(client_id),
+        text::shell_word(&checkpoint.id),
     );
     context.terminal.report(&text::clean_line(&message));
 }

@@ -76,10 +76,9 @@ fn adopt_from_file(
     };
     let state = read_file(path).map_err(failed)?;
     if state.skipped > 0 {
-        let skipped = u64::try_from(state.skipped).unwrap_or(u64::MAX);
         context.terminal.info(&format!(
             "skipped {} (finished, without a tool name, or duplicates)",
-            text::plural(skipped, "task")
+            text::plural(state.skipped, "task")
         ));
     }
     if state.tasks.is_empty() {
@@ -233,9 +232,9 @@ pub(in crate::cli) fn report_missing_arguments(
         task.tool,
         task.state,
         context.flags(),
-        crate::domain::text::shell_word(server.name.as_str()),
-        crate::domain::text::shell_word(&path.display().to_string()),
-        crate::domain::text::shell_word(&task.id),
+        text::shell_word(server.name.as_str()),
+        text::shell_word(&path.display().to_string()),
+        text::shell_word(&task.id),
     );
     context.terminal.report(&text::clean_line(&message));
 }

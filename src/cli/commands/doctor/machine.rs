@@ -128,7 +128,7 @@ pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
             let next = format!("change its owner (`chown`), or use another directory: {shown}");
             checks.wrong("paths", format!("{shown} belongs to another user"), next);
         } else if mode & others != 0 {
-            let next = format!("chmod go-rwx {}", crate::domain::text::shell_word(&shown));
+            let next = format!("chmod go-rwx {}", text::shell_word(&shown));
             let message = format!("other users have access to {shown} (mode {mode:o})");
             checks.warning("paths", message, next);
         } else {
@@ -151,12 +151,12 @@ pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
     match logins.read() {
         Ok(file) if file.logins.is_empty() => {}
         Ok(file) => {
-            let count = u64::try_from(file.logins.len()).unwrap_or(u64::MAX);
             let protection = match logins.check_sealed() {
                 Ok(()) => "encrypted with a key from the keychain".to_owned(),
                 Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
             };
-            let message = format!("{}, {protection}", text::plural(count, "server"));
+            let count = text::plural(file.logins.len(), "server");
+            let message = format!("{count}, {protection}");
             checks.ok(OF, message);
         }
         Err(error @ AuthError::Damaged { .. }) => {
@@ -203,8 +203,7 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
             for notice in &config.notices {
                 checks.warning(OF, notice.clone(), "the rest of the file is used");
             }
-            let count = config.servers.len();
-            let count = text::plural(u64::try_from(count).unwrap_or(u64::MAX), "server");
+            let count = text::plural(config.servers.len(), "server");
             checks.ok(OF, format!("{count} configured"));
             let links = Reader::open(&context.paths).and_then(|mut reader| reader.links());
             let is_known = |name: &str| {
@@ -219,7 +218,7 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
                     format!("[defaults] has server = {default:?}, but no such server is known"),
                     format!(
                         "correct it, or add the server: longhaul servers add {} URL",
-                        crate::domain::text::shell_word(default)
+                        text::shell_word(default)
                     ),
                 );
             }
@@ -393,7 +392,7 @@ pub(in crate::cli) fn recording<'c>(
         let flags = context.flags();
         let next = format!(
             "run `longhaul{flags} --trace servers test {}`, which the driver records",
-            crate::domain::text::shell_word(server.as_str())
+            text::shell_word(server.as_str())
         );
         checks.warning(subject, message, next);
         return None;

@@ -16,7 +16,7 @@ use crate::{
         context::Context,
         environment::block_on,
         error::CliError,
-        target::Targets,
+        target::{TargetChoice, Targets},
     },
     domain::{
         CheckpointConvention, Program, ServerConfig, ServerName, ServerObstacle as Needs,
@@ -35,10 +35,7 @@ pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
         .and_then(|mut reader| probe_targets(context, &mut reader));
     let targets = match found {
         Ok(targets) => targets,
-        Err(CliError::Message { text: words, .. }) => {
-            return checks.wrong("servers", words, "then run doctor again");
-        }
-        Err(CliError::StdoutUnread(_)) => return,
+        Err(fail) => return checks.wrong("servers", fail.message(), "then run doctor again"),
     };
     let has_unapproved = unapproved(context, checks);
     if targets.is_empty() && !has_unapproved {
@@ -49,12 +46,8 @@ pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
         let subject = format!("server {name}");
         let checked =
             server.and_then(|server| check_server(context, &subject, server, &url, checks));
-        match checked {
-            Ok(()) => {}
-            Err(CliError::Message { text: words, .. }) => {
-                checks.wrong(&subject, words, "then run doctor again");
-            }
-            Err(CliError::StdoutUnread(_)) => return,
+        if let Err(fail) = checked {
+            checks.wrong(&subject, fail.message(), "then run doctor again");
         }
     }
 }
@@ -70,7 +63,7 @@ fn check_server(
         return Ok(());
     }
     if server_url::is_process(url) {
-        let name = crate::domain::text::shell_word(server.name.as_str());
+        let name = text::shell_word(server.name.as_str());
         checks.ok(
             subject,
             format!(
@@ -152,7 +145,7 @@ fn check_config_obstacle(
         return false;
     }
     let obstacle = server.obstacle(|variable| crate::config::env_secret(variable).is_some());
-    let name = crate::domain::text::shell_word(name.as_str());
+    let name = text::shell_word(name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
             subject,
@@ -228,7 +221,7 @@ impl CredentialAdvice {
         let login = if is_new {
             "`longhaul login URL`".to_owned()
         } else {
-            let name = crate::domain::text::shell_word(name.as_str());
+            let name = text::shell_word(name.as_str());
             format!("`longhaul login {name}{}`", context.flags())
         };
         let config = context.config.as_ref().ok();
@@ -283,22 +276,15 @@ fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretStrin
         .unwrap_or(TokenState::SignedOut)
 }
 
-/// A server, its reference for the engine, and its URL.
-type ProbeTarget = (ServerName, Result<ServerRef, CliError>, String);
-
 /// The servers to check: those from `-s`, else all. Each can fail on its own.
-fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> Result<Vec<ProbeTarget>, CliError> {
+fn probe_targets(
+    context: &Context<'_>,
+    reader: &mut Reader,
+) -> Result<Vec<TargetChoice>, CliError> {
     let all = Targets::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
-    let urls = all.urls();
-    let mut found: Vec<ProbeTarget> = all
-        .choices()
-        .filter(|(name, _)| named.is_empty() || named.contains(name))
-        .filter_map(|(name, server)| {
-            let (_, url) = urls.iter().find(|(known, _)| known == name)?;
-            Some((name.clone(), server, url.clone()))
-        })
-        .collect();
+    let mut found: Vec<TargetChoice> = all.choices().collect();
+    found.retain(|(name, ..)| named.is_empty() || named.contains(name));
     if named.is_empty() {
         return Ok(found);
     }
@@ -433,19 +419,8 @@ fn report_resumability(
         }
         let tools = stateful.checkpoint_tools(convention);
         if !tools.is_empty() {
-            let named = tools
-                .iter()
-                .take(MAX_NAMED_TOOLS)
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", ");
-            let more = tools.len().saturating_sub(MAX_NAMED_TOOLS);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            ways.push(format!("checkpoints ({named}{more})"));
+            let named = text::first_of(&tools, MAX_NAMED_TOOLS);
+            ways.push(format!("checkpoints ({named})"));
         }
         if stateful.gives_ids == Some(true) {
             ways.push("event ids in its streams".to_owned());

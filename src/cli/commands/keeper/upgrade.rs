@@ -97,10 +97,7 @@ fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
 }
 
 fn listed(what: &str, calls: &[HeldCall]) -> String {
-    let mut lines = vec![format!(
-        "{what} {}:",
-        text::plural(calls.len() as u64, "call")
-    )];
+    let mut lines = vec![format!("{what} {}:", text::plural(calls.len(), "call"))];
     for call in calls {
         lines.push(format!(
             "  {}  {}: {}",
@@ -123,7 +120,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
         "keeper {} now runs longhaul {}; {} continued after a pause of {paused_ms} ms",
         status.pid,
         text::clean_line(&status.version),
-        text::plural(status.unsettled as u64, "unfinished task"),
+        text::plural(status.unsettled, "unfinished task"),
     );
     context.terminal.print(&line)?;
     Ok(code::OK)

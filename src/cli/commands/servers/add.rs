@@ -51,7 +51,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
     let path = edit.path().display().to_string();
     edit.save()?;
     notify_drivers(context);
-    let name = crate::domain::text::shell_word(name);
+    let name = text::shell_word(name);
     let message = format!(
         "added {name} to {path}; test it with `longhaul servers test {name}`, list its tools with `longhaul -s {name} tools`"
     );
@@ -135,7 +135,7 @@ fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), CliError>
         Some(location) => Err(CliError::usage(format!(
             "{name} is already in the configuration ({}); choose another name, or run `longhaul servers remove {}` first",
             text::clean_line(&location),
-            crate::domain::text::shell_word(name)
+            text::shell_word(name)
         ))),
         None => Ok(()),
     }

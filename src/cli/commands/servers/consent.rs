@@ -50,7 +50,7 @@ pub(in crate::cli) fn approve(
     notify_drivers(context);
     let message = format!(
         "approved; longhaul asks again if anything changes; test it with `longhaul servers test {}`",
-        crate::domain::text::shell_word(&args.name)
+        text::shell_word(&args.name)
     );
     context.finish(&json!({"server": args.name, "is_approved": true}), &message)
 }
@@ -77,7 +77,7 @@ pub(in crate::cli) fn consent(
         return Err(CliError::usage(format!(
             "{} is a stdio server; use `longhaul servers approve {}`",
             text::clean_line(server.name.as_str()),
-            crate::domain::text::shell_word(server.name.as_str())
+            text::shell_word(server.name.as_str())
         )));
     }
     for line in header_destinations(url, &server.headers, "would go") {

@@ -64,7 +64,7 @@ pub(in crate::cli) fn remove(
         match remove_from_session(context, name) {
             Ok(()) => from.push(format!("session {}", context.paths.session())),
             Err(fail) if is_configured => {
-                let line = format!("longhaul: {}", fail.into_message());
+                let line = format!("longhaul: {}", fail.message());
                 context.terminal.info(&line);
             }
             Err(fail) => return Err(fail),
@@ -92,7 +92,7 @@ fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliE
 }
 
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
-fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u64)>, CliError> {
+fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, usize)>, CliError> {
     let here = (context.paths.session().to_owned(), context.reader()?);
     let is_unfinished = |task: &&Task| {
         let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
@@ -107,7 +107,7 @@ fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, u6
         let tasks = reader.tasks(all).unwrap_or_default();
         let count = tasks.iter().filter(is_unfinished).count();
         if count > 0 {
-            found.push((session, u64::try_from(count).unwrap_or(u64::MAX)));
+            found.push((session, count));
         }
     }
     Ok(found)

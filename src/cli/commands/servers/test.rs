@@ -12,7 +12,7 @@ use crate::{
         error::{CliError, code, worst},
         live_session::{LiveEvent, LiveSession},
         server_args::TestServersArgs,
-        target::Targets,
+        target::{TargetChoice, Targets},
     },
     domain::{
         HostProfile, IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url,
@@ -26,11 +26,11 @@ const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// The most tools listed by name per [`IfCut`].
 pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
 
-/// The result of testing one server; `Err` is the exit code and message.
+/// The result of testing one server.
 struct TestReport {
     name: ServerName,
     url: String,
-    outcome: Result<TestSuccess, (u8, String)>,
+    outcome: Result<TestSuccess, CliError>,
 }
 
 struct TestSuccess {
@@ -47,18 +47,13 @@ pub(in crate::cli) fn test(
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
-    let one = |server: ServerRef| vec![(server.name.clone(), Ok(server))];
-    let wanted: Vec<(ServerName, Result<ServerRef, CliError>)> =
-        match (&args.name, named.as_slice()) {
-            (Some(name), _) => one(servers.named(name)?),
-            (None, []) => servers
-                .choices()
-                .map(|(name, server)| (name.clone(), server))
-                .collect(),
-            (None, _) => one(servers.one()?),
-        };
-    let urls = servers.urls();
-    if wanted.is_empty() && !urls.is_empty() {
+    let one = |server: ServerRef| vec![(server.name.clone(), Ok(server), String::new())];
+    let wanted: Vec<TargetChoice> = match (&args.name, named.as_slice()) {
+        (Some(name), _) => one(servers.named(name)?),
+        (None, []) => servers.choices().collect(),
+        (None, _) => one(servers.one()?),
+    };
+    if wanted.is_empty() && !servers.is_empty() {
         let message = "no servers to test: all need approval; see `longhaul servers list`";
         return Err(CliError::usage(message));
     }
@@ -69,21 +64,17 @@ pub(in crate::cli) fn test(
     }
     let mut codes = Vec::new();
     let mut json_reports = Vec::new();
-    for (name, server) in wanted {
+    for (name, server, url) in wanted {
         let report = match server {
             Ok(server) => test_one(context, server)?,
             // One that fails does not keep the others from being tested.
-            Err(CliError::Message { code, text: words }) => {
-                let url = urls.iter().find(|(of, _)| *of == name);
-                TestReport {
-                    url: url.map_or(String::new(), |(_, url)| url.clone()),
-                    name,
-                    outcome: Err((code, words)),
-                }
-            }
-            Err(fail) => return Err(fail),
+            Err(fail) => TestReport {
+                name,
+                url,
+                outcome: Err(fail),
+            },
         };
-        codes.extend(report.outcome.as_ref().err().map(|(code, _)| *code));
+        codes.extend(report.outcome.as_ref().err().map(CliError::code));
         if context.global.json {
             json_reports.push(document(&report));
         } else {
@@ -119,10 +110,8 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, 
                 view: server_view(context, &mut live, &name).await,
                 tools,
             }),
-            Err(CliError::Message { code, text: words }) if code != code::INTERRUPTED => {
-                Err((code, words))
-            }
-            Err(fail) => return Err(fail),
+            Err(fail) if fail.code() == code::INTERRUPTED => return Err(fail),
+            Err(fail) => Err(fail),
         };
         live.leave(context, &[]).await;
         Ok(outcome)
@@ -208,7 +197,7 @@ fn document(report: &TestReport) -> Value {
                 "calls": if_cuts(success).into_iter().map(if_cut).collect::<Vec<_>>(),
             })
         }
-        Err((code, message)) => json!({"code": code, "error": message}),
+        Err(fail) => json!({"code": fail.code(), "error": fail.message()}),
     };
     if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
         document.extend(more);
@@ -220,8 +209,8 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
     let name = text::clean_line(report.name.as_str()).into_owned();
     let success = match &report.outcome {
         Ok(success) => success,
-        Err((_, message)) => {
-            let message = text::clean_line(message).into_owned();
+        Err(fail) => {
+            let message = text::clean_line(fail.message());
             // Many messages start with the name already.
             let message = message
                 .strip_prefix(&format!("{name} "))
@@ -235,7 +224,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
         .iter()
         .filter(|tool| tool.is_offered())
         .count();
-    let tools = text::plural(u64::try_from(offered).unwrap_or(u64::MAX), "tool");
+    let tools = text::plural(offered, "tool");
     let view = success.view.as_ref();
     let info = view
         .and_then(|view| view.server_info.as_deref())
@@ -250,20 +239,11 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
         success.took_ms
     ))?;
     for (if_cut, tools) in if_cuts(success) {
-        let named = tools
-            .iter()
-            .take(MAX_NAMED_TOOLS)
-            .copied()
-            .collect::<Vec<_>>();
-        let more = match tools.len().saturating_sub(MAX_NAMED_TOOLS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         let line = format!(
-            "  if cut: {} ({}): {}{more}",
+            "  if cut: {} ({}): {}",
             if_cut.label(),
             if_cut.reason.message(),
-            named.join(", ")
+            text::first_of(&tools, MAX_NAMED_TOOLS)
         );
         context.terminal.print(&text::clean_line(&line))?;
     }

@@ -183,9 +183,15 @@ pub(in crate::cli) fn show(
     let defaults = context.config.as_ref().map(|it| &it.defaults);
     let takes_mouse = defaults.is_ok_and(|it| it.takes_mouse);
     // The demo ignores the rest of the config.
+    if options.is_demo && context.config.is_ok() {
+        context.config = Ok(Config::default());
+    }
+    let role = match options.host.clone() {
+        Some(host) => ProcessRole::Remote(host),
+        None => context.role()?,
+    };
     let config = std::mem::replace(&mut context.config, Ok(Config::default()));
     let (mut config, unreadable) = match config {
-        Ok(_) if options.is_demo => (Config::default(), None),
         Ok(config) => (config, None),
         Err(error) => (Config::default(), Some(error.to_string())),
     };
@@ -229,7 +235,7 @@ pub(in crate::cli) fn show(
         viewer,
         notices,
         setup,
-        engine: engine_options(context, &config, options)?,
+        engine: engine_options(context, &config, options, role),
     };
     let outcome = open_shell(opening).map_err(|error| {
         CliError::new(code::BUG, format!("could not use the terminal: {error}"))
@@ -245,7 +251,8 @@ fn engine_options(
     context: &Context<'_>,
     config: &Config,
     options: ScreenOptions,
-) -> Result<Options, CliError> {
+    role: ProcessRole,
+) -> Options {
     let is_local = options.host.is_none();
     let mut server_configs = options.server_configs;
     server_configs.insecure_http = context.global.insecure_http;
@@ -259,15 +266,12 @@ fn engine_options(
     } else {
         config::read_server_configs
     };
-    Ok(Options {
+    Options {
         paths: context.paths.clone(),
         servers: options.servers,
         config: server_configs,
         read_config,
-        role: match options.host {
-            Some(host) => ProcessRole::Remote(host),
-            None => context.role()?,
-        },
+        role,
         only_followed: false,
         logins: context.logins.clone(),
         traces: context.global.trace,
@@ -280,7 +284,7 @@ fn engine_options(
         inherited: Inherited::default(),
         die_after: die_after(),
         fuse: fail_point(),
-    })
+    }
 }
 
 /// How the screen reads and changes the configuration.

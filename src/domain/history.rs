@@ -101,6 +101,11 @@ impl HistoryEntry {
                 };
                 HistoryLine::new("connection", text)
             }
+            // What happened to a call that goes on.
+            HistoryEvent::Status {
+                status,
+                reason: Some(reason),
+            } if status == "running" => HistoryLine::new("status", clean(reason)),
             HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
                 let reason = reason
                     .as_deref()

@@ -146,6 +146,14 @@ impl Snapshots {
         }
     }
 
+    /// Waits until every reader has taken its events.
+    pub(super) async fn are_read(&self) {
+        let is_unread = |reader: &Reader| !reader.events.is_empty();
+        while self.lock().readers.values().any(is_unread) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Puts an event in one reader's queue, such as the response to its request.
     pub(super) fn tell(&self, reader: ReaderId, news: SessionEvent) {
         if let Some(reader) = self.lock().readers.get_mut(&reader) {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul::store::{CONTRACT, DriverLock};
+use longhaul::store::{CONTRACT, DriverLock, write_atomically};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
@@ -28,6 +28,19 @@ use crate::support::{
 };
 
 const WIDE: (u16, u16) = (120, 36);
+
+#[test]
+fn the_configuration_turns_the_keeper_off_for_the_screen_too() {
+    let kept = Kept::new();
+    let config = kept.path().join("config.toml");
+    write_atomically(&config, b"[defaults]\nkeeper = false\n").unwrap();
+    let env = TestEnv::at(kept.path().to_owned());
+    let mut screen = env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
+    screen.wait_for("No tasks yet");
+    screen.wait_until_it_drives(kept.path());
+    screen.press("q");
+    assert_eq!(screen.end().0, 0);
+}
 
 #[test]
 fn a_test_of_a_server_asks_the_server_itself() {

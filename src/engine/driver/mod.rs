@@ -79,6 +79,9 @@ const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 /// How long server processes have for their last output; they end in any case.
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
+/// How long a stopped keeper waits until its clients have taken its last events.
+const TOLD_WITHIN: Duration = Duration::from_millis(100);
+
 /// Drives the session until this process exits.
 pub(super) async fn drive(
     options: &mut Options,
@@ -149,6 +152,10 @@ pub(super) async fn drive(
     };
     driver.run(inputs, listener.as_ref().ok(), &lock).await?;
     driver.leave().await;
+    if is_keeper {
+        // A client that is not told that the keeper was stopped takes it for killed, and starts another one.
+        let _ = tokio::time::timeout(TOLD_WITHIN, snapshots.are_read()).await;
+    }
     // In this order: the next driver's socket must not be removed, and a client that waits for the end of this driver
     // must find the lock free.
     let listener = listener.inspect(Listener::remove_sockets);

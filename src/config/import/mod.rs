@@ -195,7 +195,7 @@ pub(crate) fn plan<E: From<ConfigError>>(
 }
 
 /// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without consent.
-/// Returns too what its file has to pass on.
+/// Also returns what its file has to pass on.
 pub(crate) fn import_entry(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,

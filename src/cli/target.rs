@@ -245,7 +245,7 @@ impl Targets {
             .map(|link| {
                 if link.is_withheld {
                     format!("{} (stdio, needs approval)", link.name)
-                } else if link.url.starts_with("stdio:") {
+                } else if server_url::is_process(&link.url) {
                     format!("{} (stdio)", link.name)
                 } else {
                     format!("{} ({})", link.name, server_url::redacted(&link.url))

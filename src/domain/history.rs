@@ -101,7 +101,7 @@ impl HistoryEntry {
                 };
                 HistoryLine::new("connection", text)
             }
-            // What happened to a call that goes on.
+            // The call is still running, so only the reason is news.
             HistoryEvent::Status {
                 status,
                 reason: Some(reason),

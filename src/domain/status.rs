@@ -1,6 +1,6 @@
 //! The three facts about a task: its status on the server, our connectivity, and the control requested by the user.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

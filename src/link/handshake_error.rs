@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    domain::{ServerName, text},
+    domain::{ServerName, server_url, text},
     protocol::{HttpError, RpcError},
 };
 
@@ -154,7 +154,7 @@ fn refused(name: &ServerName, url: &str, why: &str) -> String {
 
 /// The message for a server that can't be reached.
 pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
-    if url.starts_with("stdio:") {
+    if server_url::is_process(url) {
         return format!("{name} is not running: {why}");
     }
     format!("could not reach {name} at {url} ({why})")

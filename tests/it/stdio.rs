@@ -281,17 +281,13 @@ fn noise_on_stdout_is_passed_over() {
 fn a_result_over_the_limit_loses_only_its_own_call() {
     let dir = approved();
     let state = dir.path();
-    let (mut staying, id) = staying(state, "stay");
+    let (staying, id) = staying(state, "stay");
     let huge = call(state, &["huge"]);
     assert_eq!(huge.code, Some(5), "{huge:#?}");
     assert!(huge.err.contains("larger than 16.8 MB"), "{huge:#?}");
     ok(call(state, &["count"]));
-    assert_eq!(pids(state).len(), 1, "the process goes on");
-    ok(run(state, &["cancel", &id]));
-    let settled = staying.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["status"], "cancelled", "{settled}");
-    staying.end();
-    are_gone(state);
+    assert_eq!(pids(state).len(), 1, "the process keeps running");
+    assert_cancels(staying, state, &id);
 }
 
 #[test]
@@ -352,6 +348,15 @@ fn start_until(state: &Path, tool: &str, event: &str) -> (Running, String) {
     let step = staying.prints(|it| it["event"] == event);
     let id = step["id"].as_str().unwrap().to_owned();
     (staying, id)
+}
+
+/// Cancels a call, and expects that it ends so and that its program ends too.
+fn assert_cancels(mut call: Running, state: &Path, id: &str) {
+    ok(run(state, &["cancel", id]));
+    let settled = call.prints(|it| it["event"] == "settled");
+    assert_eq!(settled["status"], "cancelled", "{settled}");
+    call.end();
+    are_gone(state);
 }
 
 /// Calls a tool that asks as a task, answers it, and expects the result.
@@ -418,17 +423,13 @@ fn a_call_is_cancelled() {
 fn a_second_cancel_ends_an_unresponsive_program() {
     let dir = approved();
     let state = dir.path();
-    let (mut staying, id) = staying(state, "deaf");
+    let (staying, id) = staying(state, "deaf");
     let first = run(state, &["cancel", &id]);
     assert!(
         format!("{first:?}").contains("cancel again to end its process"),
         "{first:#?}"
     );
-    ok(run(state, &["cancel", &id]));
-    let settled = staying.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["status"], "cancelled", "{settled}");
-    staying.end();
-    are_gone(state);
+    assert_cancels(staying, state, &id);
 }
 
 #[test]
@@ -542,14 +543,10 @@ fn polls_notifies_answers_and_cancels_tasks_of_a_program() {
     // The poll interval is a minute, so the notification comes first.
     assert_eq!(ok(call(state, &["told"])).out.trim(), "told of");
     assert_answerable_task(state);
-    let (mut working, id) = start_until(state, "working", "status");
-    ok(run(state, &["cancel", &id]));
-    let settled = working.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["status"], "cancelled", "{settled}");
-    working.end();
+    let (working, id) = start_until(state, "working", "status");
+    assert_cancels(working, state, &id);
     let events = events(state);
     assert!(events.contains(&"tasks/cancel".to_owned()), "{events:?}");
-    are_gone(state);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
         None => servers.one()?,
     };
     let url = servers.url_of(&server);
-    if url.as_deref().is_some_and(|url| url.starts_with("stdio:")) {
+    if url.as_deref().is_some_and(server_url::is_process) {
         let message = format!("{} is a stdio server; it needs no sign-in", server.name);
         return Err(CliError::usage(message));
     }

@@ -236,7 +236,7 @@ fn wrap_file(
     })
 }
 
-/// Says what becomes of an entry. Returns its server's name in the configuration; `None` if it is skipped.
+/// Tells the user what happens to an entry. Returns its server's name in the configuration; `None` if it is skipped.
 fn announce(context: &mut Context<'_>, entry: &str, report: &EntryReport) -> Option<String> {
     let notes = &report.notes;
     let Some(name) = report.known_as.clone() else {

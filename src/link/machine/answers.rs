@@ -209,7 +209,7 @@ impl Link {
         }
     }
 
-    /// The response to one of our requests was too large to read; its stream goes on.
+    /// The response to one of our requests was too large to read; its stream continues.
     pub(super) fn response_too_large(&mut self, request_id: &str, cap: usize) {
         self.schedule.needs_advance = true;
         if let Some(id) = self.index.of_request(request_id).cloned() {

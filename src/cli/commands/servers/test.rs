@@ -98,7 +98,7 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, 
     let outcome = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
         let started = context.clock.now().mono;
-        let reached = reach(context, &mut live, &name, url.is_empty()).await;
+        let reached = reach(context, &mut live, &name, server_url::is_process(&url)).await;
         let took = context.clock.now().mono.since(started);
         let tools = match reached {
             Ok(()) => arguments::list_tools(context, &mut live, &name).await,

@@ -54,9 +54,14 @@ const OF_TASK: [Action; 20] = [
     Action::Trace,
 ];
 
+/// Whether a read-only window refuses an action.
+pub(super) fn is_read_only(state: &State, action: Action) -> bool {
+    state.setup.readonly && CHANGES.contains(&action)
+}
+
 /// Why an action is not available right now; `None` if it is.
 pub fn why_not(state: &State, action: Action) -> Option<String> {
-    if CHANGES.contains(&action) && state.setup.readonly {
+    if is_read_only(state, action) {
         return Some(READ_ONLY.to_owned());
     }
     match state.selected() {
@@ -128,9 +133,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         Action::Import if state.setup.is_demo => {
             Some("not available in the demo; use `longhaul servers import`".to_owned())
         }
-        Action::Reload if state.setup.is_demo => {
-            Some("not available in the demo, which ignores your configuration".to_owned())
-        }
+        Action::Reload if state.setup.is_demo => Some("not available in the demo".to_owned()),
         Action::Import | Action::Reload | Action::StopKeeper | Action::SignIn
             if state.setup.host.is_some() =>
         {

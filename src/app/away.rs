@@ -1,8 +1,8 @@
 //! The welcome-back banner: what happened while the user was away.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use crate::domain::{Status, TaskId, Wall, text};
+use crate::domain::{Status, Wall, text};
 
 use super::{Away, State};
 
@@ -13,30 +13,34 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// Records the current state as the baseline.
 pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
-    let seqs: BTreeMap<TaskId, u64> = state
+    let open = state
         .kept_tasks()
-        .map(|task_row| (task_row.view.task.id.clone(), task_row.view.task.seq))
-        .collect();
-    let known = state
-        .kept_tasks()
-        .filter(|task_row| task_row.view.task.status.is_settled() && (asleep || task_row.is_seen))
+        .filter(|task_row| !task_row.view.task.status.is_settled() || !asleep && !task_row.is_seen)
         .map(|task_row| task_row.view.task.id.clone())
         .collect();
     Away {
         from,
         until,
         asleep,
-        seqs,
-        known,
+        open,
+        updates: 0,
     }
 }
 
-/// `6 h 21 m`: an absence, to the minute.
+/// Counts new history entries, as long as they belong to the absence.
+pub(super) fn count_updates(state: &mut State, updates: u64, now: Wall) {
+    let away = state.away.as_mut();
+    if let Some(away) = away.filter(|away| now <= away.until.after(CATCH_UP)) {
+        away.updates += updates;
+    }
+}
+
+/// `6 h 21 min`: an absence, to the minute.
 fn long(span: Duration) -> String {
     let minutes = (span.as_secs() + 30) / 60;
     match minutes {
-        0..60 => format!("{minutes} m"),
-        60..2_880 => format!("{} h {} m", minutes / 60, minutes % 60),
+        0..60 => format!("{minutes} min"),
+        60..2_880 => format!("{} h {} min", minutes / 60, minutes % 60),
         _ => format!("{} days", minutes / 1_440),
     }
 }
@@ -52,16 +56,10 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         mut unknown,
         mut completed,
         mut cancelled,
-        mut updates,
-    ] = [0_u64; 7];
-    for (id, before) in &away.seqs {
-        let Some(task_row) = state.tasks.get(id) else {
-            continue;
-        };
+    ] = [0_u64; 6];
+    for task_row in away.open.iter().filter_map(|id| state.tasks.get(id)) {
         let task = &task_row.view.task;
-        updates += task.seq.saturating_sub(*before);
-        let is_late = task.end.settled_at.is_some_and(|at| at > learned_by);
-        if away.known.contains(id) || is_late {
+        if task.end.settled_at.is_some_and(|at| at > learned_by) {
             continue;
         }
         match task.status {
@@ -101,7 +99,7 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         parts.join(", ")
     };
     let line = format!("While you were away {absence}: {happened}");
-    let whole = match updates {
+    let whole = match away.updates {
         0 => line.clone(),
         updates => format!("{line}; {}", text::plural(updates, "update")),
     };

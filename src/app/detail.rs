@@ -258,19 +258,19 @@ fn cases(task: &Task) -> Vec<String> {
             "the call is lost: it can't be resumed in another session",
         ],
         None if is_modern(task) => [
-            "it is lost: the server must cancel it",
-            "it is lost: disconnecting cancels it",
+            "the call is lost: the server must cancel it",
+            "the call is lost: disconnecting cancels it",
             "this revision has no sessions",
         ],
         None if task.resumability.stream.is_none() => [
             "unknown until its first event",
             "unknown until its first event",
-            "it is lost",
+            "the call is lost",
         ],
         None => [
             "the outcome is unknown",
             "the outcome is unknown",
-            "it is lost",
+            "the call is lost",
         ],
     };
     vec![
@@ -371,7 +371,7 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
             "               that carried data",
         ],
         None if is_modern(task) => {
-            vec!["resumed by     nothing: in this revision, only tasks can be resumed"]
+            vec!["resumed by     nothing: in this revision, only server tasks can be resumed"]
         }
         None if task.resumability.stream.is_none() => {
             vec!["resumed by     not known yet: no event received"]
@@ -379,7 +379,13 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
         None => vec!["resumed by     nothing: the events have no ids"],
     };
     if task.resumability.checkpoint && task.resumability.stream == Some(true) {
-        lines.push("or             the stream, while the server keeps its events");
+        lines.splice(
+            ..1,
+            [
+                "resumed by     the stream, while the server keeps its events;",
+                "then by        the checkpoint: once the old run has stopped, longhaul",
+            ],
+        );
     }
     lines
 }
@@ -429,17 +435,13 @@ pub fn task_offer(server: &ServerView) -> String {
         TaskKind::Core => "2025-11-25",
         TaskKind::Extension => "tasks extension",
     };
-    let list = if offer.can_list {
-        "can be listed"
-    } else {
-        "can't be listed"
+    let can = match (offer.can_list, offer.can_cancel) {
+        (true, true) => "can be listed and cancelled",
+        (true, false) => "can be listed, but not cancelled",
+        (false, true) => "can be cancelled, but not listed",
+        (false, false) => "can be neither listed nor cancelled",
     };
-    let cancel = if offer.can_cancel {
-        "can be cancelled"
-    } else {
-        "can't be cancelled"
-    };
-    format!("{kind}; {list}, {cancel}")
+    format!("{kind}; {can}")
 }
 
 /// A curl command that resumes the task's stream.

@@ -4,7 +4,7 @@ use crate::domain::{ServerView, Status};
 
 use super::{
     Document, Overlay, Stage, State, Tab,
-    availability::why_not,
+    availability::{is_read_only, why_not},
     keymap::{Action, Action as Do, Binding, Scope},
     status::scope,
     tab_document,
@@ -26,7 +26,15 @@ fn leads_back(state: &State) -> bool {
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     let scope = scope(state);
     let is_of_task = matches!(scope, Scope::List | Scope::Detail);
-    let can = |action: &Action| !is_of_task || why_not(state, *action).is_none();
+    // A server can only pause what keeps a checkpoint.
+    let task = state.selected().map(|task_row| &task_row.view.task);
+    let can_pause =
+        !state.list.marks.is_empty() || task.is_some_and(|task| task.resumability.checkpoint);
+    let can = |action: &Action| match action {
+        Do::Pause if !can_pause => false,
+        _ if is_of_task => why_not(state, *action).is_none(),
+        _ => !is_read_only(state, *action),
+    };
     let wanted = wanted(state, scope).into_iter().filter(can);
     let bound = wanted.filter_map(|action| state.setup.keys.key_of(scope, action));
     let mut keys: Vec<(String, String)> = bound
@@ -52,6 +60,7 @@ fn wanted(state: &State, scope: Scope) -> Vec<Action> {
     match scope {
         Scope::List => on_list(state),
         Scope::Detail => on_detail(state),
+        Scope::Tools if state.setup.readonly => vec![Do::FindTool, Do::Back],
         Scope::Tools => vec![Do::Open, Do::FindTool, Do::AddServer, Do::Back],
         Scope::Servers => on_servers(state),
         Scope::Timeline => vec![

@@ -169,14 +169,17 @@ pub(super) fn show_server_need(
     now: Stamp,
     effects: &mut Vec<Command>,
 ) {
-    state.log_message(NoticeLevel::Warning, &message, now.wall);
     let why = state
         .server(server)
         .and_then(|server| server_needs(state, server));
-    let lines = why.into_iter().chain([message]).collect();
-    let name = text::clean_line(server.as_str());
-    let title = format!("What {name} needs");
-    state.dialogs.open_page(title, lines);
+    match why {
+        Some(why) => {
+            state.log_message(NoticeLevel::Warning, &message, now.wall);
+            let title = format!("What {} needs", text::clean_line(server.as_str()));
+            state.dialogs.open_page(title, vec![why, message]);
+        }
+        None => state.show_toast(NoticeLevel::Info, &message, now),
+    }
     request_next_consent(state, effects);
 }
 

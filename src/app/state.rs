@@ -49,10 +49,10 @@ pub struct Away {
     pub until: Wall,
     /// Whether the machine was asleep, as opposed to the program not running.
     pub asleep: bool,
-    /// Each task's newest history sequence number at the start.
-    pub seqs: BTreeMap<TaskId, u64>,
-    /// Tasks whose end the user already knows about.
-    pub known: BTreeSet<TaskId>,
+    /// The tasks whose end the user does not know about yet.
+    pub open: BTreeSet<TaskId>,
+    /// The history entries that came in the meantime.
+    pub updates: u64,
 }
 
 /// A frozen display and the updates that wait for it.

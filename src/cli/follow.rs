@@ -100,11 +100,13 @@ pub(in crate::cli) async fn follow(
         Ok(FollowEnd::Interrupted) => {
             let mut others = live.lost_by_quitting();
             others.retain(|(other, _)| *other != id);
-            let if_cut = live.tasks.get(&id).and_then(|view| view.if_cut.clone());
+            let view = live.tasks.get(&id).cloned();
+            let is_queued = view.as_ref().is_some_and(|view| view.task.is_queued());
             // Only the exit of the driver ends a call.
+            let if_cut = view.and_then(|view| view.if_cut.clone());
             let if_cut = if_cut.filter(|_| live.is_driver);
             live.close();
-            let message = quit_message(context, &id, if_cut.as_ref());
+            let message = quit_message(context, &id, is_queued, if_cut.as_ref());
             context.terminal.report(&message);
             if let Some((_, why)) = others.first() {
                 let message = format!(
@@ -124,11 +126,21 @@ pub(in crate::cli) async fn follow(
 }
 
 /// What becomes of the call after Ctrl-C. `if_cut` is what the exit of this process does to it, if it is the driver.
-fn quit_message(context: &Context<'_>, id: &TaskId, if_cut: Option<&IfCut>) -> String {
+fn quit_message(
+    context: &Context<'_>,
+    id: &TaskId,
+    is_queued: bool,
+    if_cut: Option<&IfCut>,
+) -> String {
     let flags = context.flags();
     let how = format!("longhaul watch {id}{flags}, longhaul cancel {id}{flags}");
     let Some(if_cut) = if_cut else {
-        return format!("detached; {id} keeps running ({how})");
+        let stays = if is_queued {
+            "stays queued"
+        } else {
+            "keeps running"
+        };
+        return format!("detached; {id} {stays} ({how})");
     };
     let why = if_cut.reason.message();
     if if_cut.is_lost() {

@@ -28,7 +28,7 @@ use crate::{
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
 };
 
-/// How long a driver waits before it says why it does not exit yet.
+/// How long a command is silent before it tells why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 const NOT_DRIVEN: &str =
@@ -257,7 +257,13 @@ impl LiveSession {
     ) -> Result<Result<SessionResponse, RequestError>, CliError> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
-            match self.next(context).await? {
+            let Ok(event) = tokio::time::timeout(SILENT_WAIT, self.next(context)).await else {
+                let waiting = "waiting for a response; press Ctrl-C to stop";
+                context.terminal.bar(waiting);
+                continue;
+            };
+            context.terminal.clear_bar();
+            match event? {
                 LiveEvent::Session(SessionEvent::Response { request, outcome })
                     if request == request_id =>
                 {
@@ -267,10 +273,7 @@ impl LiveSession {
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
                     return Err(CliError::new(
                         code::INTERRUPTED,
-                        format!(
-                            "interrupted before the response; `longhaul ls{}` shows what was started",
-                            context.flags()
-                        ),
+                        "interrupted before the response".to_owned(),
                     ));
                 }
             }
@@ -313,7 +316,7 @@ impl LiveSession {
         lost.retain(|(id, _)| !ours.contains(id));
         let (id, why) = lost.first()?;
         Some(format!(
-            "staying, because quitting would lose {} driven from here ({id}: {})",
+            "staying, because quitting would lose {} that this process runs ({id}: {})",
             text::plural(lost.len(), "call"),
             why.message()
         ))

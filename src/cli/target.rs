@@ -193,10 +193,7 @@ impl Targets {
                     "unknown server {name} in [defaults] of the configuration; {}",
                     self.choices_hint()
                 ))),
-                None => Err(CliError::usage(format!(
-                    "which server? {}",
-                    self.choices_hint()
-                ))),
+                None => Err(CliError::usage(self.choices_hint())),
             },
             _ => Err(CliError::usage(
                 "this command takes one server; use -s only once",
@@ -225,11 +222,11 @@ impl Targets {
     /// What to pass to `-s`.
     fn choices_hint(&self) -> String {
         if self.known.is_empty() {
-            return "there are no servers yet; pass a URL with -s URL, import servers with `longhaul servers import`, or try `longhaul demo`"
+            return "no servers yet; pass a URL with -s URL, import servers with `longhaul servers import`, or try `longhaul demo`"
                 .to_owned();
         }
         format!(
-            "choose one with -s NAME, pass a new one with -s URL, or set `server` in [defaults] of the configuration{}",
+            "which server? choose one with -s NAME, pass a new one with -s URL, or set `server` in [defaults] of the configuration{}",
             self.known_hint()
         )
     }

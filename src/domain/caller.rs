@@ -1,11 +1,12 @@
 //! Who made a call through `longhaul proxy`, and whether it has the result.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{QuestionKind, Wall, text};
+use super::{LogLevel, QuestionKind, Wall, text};
 
 /// The program behind `longhaul proxy` that made a call: an agent's host, such as an editor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,12 @@ pub struct HostProfile {
     /// Whether it is of the modern era, in which a host is asked something only during its own requests.
     #[serde(default)]
     pub is_modern: bool,
+    /// The URIs of the resources that it has subscribed to.
+    #[serde(default)]
+    pub resources: BTreeSet<String>,
+    /// The least severe log messages that it has asked for.
+    #[serde(default)]
+    pub log_level: Option<LogLevel>,
 }
 
 impl HostProfile {
@@ -123,7 +130,7 @@ impl Caller {
             name: self.host.clone(),
             version: self.version.clone(),
             capabilities: self.capabilities.clone(),
-            is_modern: false,
+            ..HostProfile::default()
         }
     }
 

@@ -117,9 +117,9 @@ impl EraReason {
                 Some("this tool can run as a task, which survives a lost connection")
             }
             Self::CoreTask => Some("this tool can run as a task, but not in 2026-07-28"),
-            Self::Checkpoint => {
-                Some("this tool continues without its connection; in 2026-07-28 it would stop")
-            }
+            Self::Checkpoint => Some(
+                "in this revision, the tool keeps running when its connection closes; in 2026-07-28 it would stop",
+            ),
             Self::EventIds => Some(
                 "this tool's events have ids, so its stream can be resumed; in 2026-07-28 a lost connection cancels a plain call",
             ),

@@ -140,7 +140,9 @@ impl CutReason {
             Self::NotSent => "not sent yet; longhaul sends it later",
             Self::AwaitsAnswer => "nothing is running; the question stays until you answer it",
             Self::Checkpoint { step: None } => "the tool keeps a checkpoint on the server",
-            Self::ServerTask => "server task, which longhaul can find by its id",
+            Self::ServerTask => {
+                "the server runs the call as a task, which longhaul finds by its id"
+            }
             Self::UnboundTask => "server task that survives the end of its session",
             Self::RanAsTask => "the last call of this tool ran as a server task",
             Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",
@@ -150,15 +152,17 @@ impl CutReason {
             Self::EventStore => {
                 "resumable as long as the server keeps the events and the MCP session"
             }
-            Self::SessionTask => "resumable unless the server task ends with its session",
+            Self::SessionTask => "resumable unless the server ends the task with the MCP session",
             Self::ExpiredTask => "server task; its retention period has expired",
             Self::ServerProcess => "longhaul runs this server's process, and both end together",
-            Self::ModernCall => "not a task; in MCP 2026-07-28, a closed connection cancels it",
+            Self::ModernCall => {
+                "not a server task; in MCP 2026-07-28, a closed connection cancels it"
+            }
             Self::RanPlain => {
                 "the last call of this tool didn't run as a server task, so a closed connection cancels it"
             }
             Self::MayBeTask => {
-                "a closed connection cancels the call unless the server runs it as a task"
+                "a lost connection cancels the call, unless the server runs it as a task"
             }
             Self::HttpSse => "this server uses HTTP+SSE (2024-11-05), which can't be resumed",
             Self::NoEventIds => "this server's events have no ids, so the stream can't be resumed",

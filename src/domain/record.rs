@@ -113,6 +113,11 @@ pub struct TaskEnd {
 const ATTEMPTS_KEPT: usize = 16;
 
 impl Task {
+    /// Whether it is unfinished and in the list.
+    pub fn is_open(&self) -> bool {
+        !self.status.is_settled() && self.forgotten_at.is_none()
+    }
+
     /// A new task, not sent yet.
     pub fn new(now: Wall, call: NewCall) -> Self {
         Self {
@@ -187,7 +192,7 @@ impl Task {
             return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.options.protocol == Some(version) {
-            return Some("chosen by you".to_owned());
+            return Some("set with --protocol or in the configuration".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }

@@ -81,7 +81,7 @@ pub enum SessionRequest {
         /// The server.
         server: ServerName,
         /// The host behind this client.
-        host: HostProfile,
+        host: Box<HostProfile>,
     },
     /// Pass a request on to a server, for a client of `longhaul proxy`.
     Forward {
@@ -92,7 +92,7 @@ pub enum SessionRequest {
         /// Its parameters, the text of a JSON object.
         params: String,
         /// The host behind this client. Its capabilities are those that it can use for this request.
-        host: HostProfile,
+        host: Box<HostProfile>,
     },
     /// The directories that the host behind this client works in, for [`SessionEvent::RootsWanted`].
     Roots {

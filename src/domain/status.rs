@@ -127,7 +127,7 @@ pub enum LostReason {
     },
     /// The connection of a plain call in the modern era ended, which cancels the call.
     #[error(
-        "the connection was lost ({}); in MCP 2026-07-28, that cancels any call that isn't a task",
+        "the connection was lost ({}); in MCP 2026-07-28, that cancels any call that isn't a server task",
         text::clean_line(why)
     )]
     CancelledByDisconnect {
@@ -151,7 +151,7 @@ pub enum LostReason {
     #[error("the time to live of its server task has expired")]
     TaskExpired,
     /// The user gave up on a task with unknown outcome.
-    #[error("you gave up on it")]
+    #[error("you marked it as lost")]
     GivenUp,
 }
 

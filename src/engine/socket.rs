@@ -143,10 +143,7 @@ impl SocketService {
             contract,
             is_keeper: self.stop.is_some(),
             since_ms: self.since.0,
-            unsettled: tasks
-                .iter()
-                .filter(|it| !it.task.status.is_settled())
-                .count(),
+            unsettled: tasks.iter().filter(|it| it.task.is_open()).count(),
             clients: *self.clients.borrow(),
         }
     }

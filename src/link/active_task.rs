@@ -387,7 +387,7 @@ impl ActiveTask {
         if let Some(last) = self.step_interval.missing_since(value) {
             let (last, value) = (text::exact(last), text::exact(value));
             let state = "live".to_owned();
-            let why = format!("gap: no step between {last} and {value} came back");
+            let why = format!("gap: the steps between {last} and {value} were not replayed");
             self.task.gap_at = Some(now.wall);
             self.note(now, None, HistoryEvent::Contact { state, why });
         }

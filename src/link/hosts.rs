@@ -1,6 +1,8 @@
 //! The hosts behind `longhaul proxy` that listen to a server, and what waits for them.
 
-use crate::domain::{HostProfile, Mono, TaskId};
+use std::collections::BTreeSet;
+
+use crate::domain::{HostProfile, LogLevel, Mono, TaskId};
 
 /// The notifications and requests that a driver has not taken yet; more are dropped.
 pub(super) const WAITING: usize = 1024;
@@ -38,5 +40,15 @@ impl Hosts {
     pub(super) fn count_with_roots(&self) -> usize {
         let hosts = self.profiles.iter();
         hosts.filter(|host| host.lists_roots()).count()
+    }
+
+    /// The resources that at least one host has subscribed to.
+    pub(super) fn resources(&self) -> BTreeSet<&String> {
+        self.profiles.iter().flat_map(|it| &it.resources).collect()
+    }
+
+    /// The least severe log messages that a host has asked for.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        self.profiles.iter().filter_map(|it| it.log_level).min()
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Wanted {
     Forward {
         method: String,
         params: String,
-        host: HostProfile,
+        host: Box<HostProfile>,
     },
     /// The checkpoints of this client.
     Checkpoints {

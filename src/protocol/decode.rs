@@ -52,6 +52,8 @@ pub enum Incoming<'a> {
     },
     /// `notifications/tools/list_changed`.
     ToolsChanged,
+    /// Other lists, or a resource, have changed.
+    Changed,
     /// A request of the server.
     Request {
         /// The raw JSON of its id, which the response must repeat.
@@ -77,7 +79,7 @@ impl Incoming<'_> {
     /// Whether the hosts of agents get it as it came. longhaul handles all other messages itself.
     pub fn is_for_hosts(&self) -> bool {
         match self {
-            Self::Log { .. } | Self::ToolsChanged | Self::Other => true,
+            Self::Log { .. } | Self::ToolsChanged | Self::Changed | Self::Other => true,
             Self::Response { .. }
             | Self::Progress { .. }
             | Self::Request { .. }
@@ -336,6 +338,9 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
             }
         }
         "notifications/tools/list_changed" => Incoming::ToolsChanged,
+        "notifications/prompts/list_changed"
+        | "notifications/resources/list_changed"
+        | "notifications/resources/updated" => Incoming::Changed,
         "notifications/tasks/status" | "notifications/tasks" => Incoming::TaskStatus(params),
         "notifications/subscriptions/acknowledged" => Incoming::Acknowledged(params),
         "notifications/cancelled" => {

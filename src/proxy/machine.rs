@@ -32,6 +32,7 @@ mod host_tasks;
 mod modern;
 mod questions;
 mod rounds;
+mod server_state;
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
@@ -105,7 +106,7 @@ struct Host {
     cancels: Cancels,
     /// Whether its last request was of the modern era.
     is_modern: bool,
-    /// The least level of the log messages that it wants, if the server can't be told.
+    /// The least severe log messages that it wants.
     log_level: Option<LogLevel>,
     /// Whether it can follow calls as tasks.
     has_tasks: bool,
@@ -384,7 +385,10 @@ impl Proxy {
                     self.refuse(&id, message::METHOD_NOT_FOUND, words);
                 }
             }
-            _ => self.forward(id, method, params),
+            _ => {
+                self.note_server_state(method, params);
+                self.forward(id, method, params);
+            }
         }
     }
 
@@ -403,7 +407,7 @@ impl Proxy {
             server: self.options.server.clone(),
             method: method.to_owned(),
             params: Value::Object(params.clone()).to_string(),
-            host: self.forwarding_host(method),
+            host: Box::new(self.forwarding_host(method)),
         };
         let asked = Asked::Forward {
             id,
@@ -516,10 +520,11 @@ impl Proxy {
     fn introduce(&self) -> SessionRequest {
         SessionRequest::Introduce {
             server: self.options.server.clone(),
-            host: HostProfile {
+            host: Box::new(HostProfile {
                 is_modern: self.host.is_modern,
+                log_level: self.host.log_level,
                 ..self.host.profile.clone()
-            },
+            }),
         }
     }
 
@@ -540,6 +545,7 @@ impl Proxy {
         self.is_undriven = false;
         if self.introduction.is_some() {
             self.ask(Asked::Introduce(None), self.introduce());
+            self.repeat_server_state();
         }
         let calls = self.calls.values();
         let answered = self.written.iter().map(|it| it.task.clone());

@@ -185,7 +185,7 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
         )),
         Status::Running => None,
         Status::InputRequired => Some(format!(
-            "waiting for an answer to a question, which a person can give with: longhaul answer {}",
+            "waiting for the answer to a question; a person can answer with: longhaul answer {}",
             task.id
         )),
         _ if task.status.is_settled() => Some(format!(

@@ -141,7 +141,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
         LostReason::TooMuch { .. } => "too much data at once",
         LostReason::TaskGone { .. } => "server task gone",
         LostReason::TaskExpired => "expired",
-        LostReason::GivenUp => "you gave up on it",
+        LostReason::GivenUp => "you marked it as lost",
     }
 }
 

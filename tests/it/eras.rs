@@ -250,7 +250,7 @@ impl Way {
         match (self, trouble) {
             (Self::ModernCall, _) => (
                 "lost",
-                "in MCP 2026-07-28, that cancels any call that isn't a task",
+                "in MCP 2026-07-28, that cancels any call that isn't a server task",
             ),
             (Self::Stream | Self::Chosen, Trouble::Restart) => ("lost", "session"),
             _ => ("completed", ""),
@@ -914,12 +914,12 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let row = list.lines().find(|line| line.contains(id)).unwrap();
     assert!(row.trim_end().ends_with("LOST"), "{list}");
     let shown = run(env.path(), &["show", id]).out;
-    assert!(shown.contains("2026-07-28: chosen by you"), "{shown}");
+    assert!(shown.contains("2026-07-28: set with --protocol"), "{shown}");
 
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "LOST"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["if cut", "LOST: not a task; in MCP 2026-07-28"]);
+    screen.wait_for_line(&["if cut", "LOST: not a server task; in MCP 2026-07-28"]);
     screen.press("n");
     screen.wait_for("▸ work");
     screen.press("\r");

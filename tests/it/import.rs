@@ -221,7 +221,7 @@ fn imports_every_format_without_contacting_servers() {
             "github",
             "the secret in its variable GITHUB_TOKEN was not copied",
         ),
-        ("claude.json", "everyone", "longhaul expands none in a url"),
+        ("claude.json", "everyone", "which longhaul does not expand"),
         ("claude.json", "linear", "HTTP+SSE"),
         (
             ".mcp.json",
@@ -330,7 +330,7 @@ fn the_empty_screen_previews_an_import() {
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
-    screen.wait_for("nothing new");
+    screen.wait_for("nothing is new");
     screen.press("n");
     // What may not go out without a word is asked for at once; later is an answer too.
     write(format!(

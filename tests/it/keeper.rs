@@ -133,7 +133,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.press("Q");
     screen.wait_for("Stop the keeper?");
-    screen.wait_for("not a task; in MCP 2026-07-28");
+    screen.wait_for("not a server task");
     // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Stop the keeper?") && !screen.has_ended() {
         screen.press("y");
@@ -238,7 +238,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     screen.wait_for_line(&["running", "resumable_d"]);
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
-    screen.wait_for("The keeper has stopped; your next action starts a new one.");
+    screen.wait_for("The keeper has stopped; longhaul starts a new one when needed.");
     assert_eq!(kept.keeper(), None);
     assert_eq!(DriverLock::holder(&kept.paths()), None);
     assert!(!kept.paths().socket().exists());

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "demo")]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -158,4 +159,62 @@ fn a_host_does_not_see_what_belongs_to_another_one() {
     respond(&mut host, &request, &message);
     assert_eq!(text(&host.response(call)["result"]), "the model said hi");
     host.close();
+}
+
+#[test]
+fn hosts_that_share_a_server_keep_their_subscriptions_and_log_levels() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut first = AgentHost::start(&kept, &["asking"], &json!({}));
+    let mut second = AgentHost::start(&kept, &["asking"], &json!({}));
+    // What the server was told since it started, without ids.
+    let told = || {
+        let heard = heard(&kept);
+        let heard = heard.rsplit(r#""method":"initialize""#).next();
+        let lines = heard.unwrap_or_default().lines().skip(1);
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = lines.filter(|line| line["method"].is_string());
+        let told = lines.map(|line| {
+            let params = &line["params"];
+            let about = params["uri"].as_str().or_else(|| params["level"].as_str());
+            let method = line["method"].as_str().unwrap_or_default();
+            format!("{method} {}", about.unwrap_or_default())
+        });
+        told.collect::<Vec<_>>()
+    };
+    for host in [&mut first, &mut second] {
+        host.request("resources/subscribe", &json!({"uri": "file:///a"}));
+    }
+    second.request("resources/subscribe", &json!({"uri": "file:///b"}));
+    first.request("logging/setLevel", &json!({"level": "debug"}));
+    // The other host still wants more.
+    second.request("logging/setLevel", &json!({"level": "error"}));
+    let response = first.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
+    assert_eq!(response["result"], json!({}));
+    let before = [
+        "resources/subscribe file:///a",
+        "resources/subscribe file:///a",
+        "resources/subscribe file:///b",
+        "logging/setLevel debug",
+        "logging/setLevel debug",
+    ];
+    assert_eq!(told(), before);
+    // A new process knows nothing of it.
+    let pid = std::fs::read_to_string(kept.path().join("pid")).unwrap_or_default();
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process id"), Signal::KILL).unwrap();
+    until("the server was told again", || {
+        first.request("tools/list", &json!({}));
+        told().len() == 3
+    });
+    let after = [
+        "logging/setLevel debug",
+        "resources/subscribe file:///a",
+        "resources/subscribe file:///b",
+    ];
+    assert_eq!(told(), after);
+    second.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
+    assert_eq!(told()[3..], ["resources/unsubscribe file:///a"]);
+    first.close();
+    second.close();
 }

@@ -16,11 +16,14 @@ pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
     let body = std::iter::once(first).chain(found).collect();
     let count = text::plural(new, "server");
     let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
-    let why_not = (new == 0).then(|| "nothing new".to_owned());
-    let mut items = vec![
-        MenuItem::new('n', "not now", MenuAction::Close),
-        take.unless(why_not),
-    ];
+    let mut items = match new {
+        0 => vec![MenuItem::new(
+            'n',
+            "close; nothing is new",
+            MenuAction::Close,
+        )],
+        _ => vec![MenuItem::new('n', "not now", MenuAction::Close), take],
+    };
     if !fits(state, lines) {
         let read = MenuAction::Read {
             title: "Servers found".to_owned(),

@@ -143,7 +143,7 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
             state.dialogs.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
             state.reply(format!(
-                "nothing sent; to decide later, open the servers ({servers}) and press {key}"
+                "not approved; to decide later, open the servers ({servers}) and press {key}"
             ));
         }
         MenuAction::OpenPage { url, reply } => {

@@ -61,11 +61,11 @@ fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
 
 fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuItem> {
     let (verb, stay) = if stops_keeper {
-        ("stop", "keep it running")
+        ("stop", "no, keep it running")
     } else {
-        ("quit", "don't quit")
+        ("quit", "no, don't quit")
     };
-    let mut items = vec![MenuItem::new('s', stay, MenuAction::Stay)];
+    let mut items = vec![MenuItem::new('n', stay, MenuAction::Stay)];
     if !calls.lost.is_empty() {
         let lost = match calls.lost.len() {
             1 => "the call that would be lost has",

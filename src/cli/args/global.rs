@@ -50,7 +50,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Print only data and errors, no progress or notes.
     #[arg(short, long, global = true)]
     pub(in crate::cli) quiet: bool,
-    /// Refuse anything that would start or change a task.
+    /// Refuse anything that would change tasks, sessions or the configuration.
     #[arg(long, global = true)]
     pub(in crate::cli) readonly: bool,
     /// Run calls in this process instead of a keeper; exiting cuts their connections [env: LONGHAUL_KEEPER=0]

@@ -253,11 +253,12 @@ pub(in crate::cli) fn show(
         _ => format!(" --key {}", clean(&text::shell_word(&question.key))),
     };
     let command = format!("longhaul answer {}{}{key}", task.id, context.flags());
-    out.push(format!("yes: {command} --accept{example}"));
+    out.push(format!("accept:  {command} --accept{example}"));
     if elicitation.defaults().is_ok() && !elicitation.fields().is_empty() {
-        out.push(format!("     {command} --defaults"));
+        out.push(format!("         {command} --defaults"));
     }
-    out.push(format!("no:  {command} --decline      dismiss: --cancel"));
+    out.push(format!("decline: {command} --decline"));
+    out.push(format!("dismiss: {command} --cancel"));
     for line in out {
         context.terminal.print(&line)?;
     }

@@ -155,8 +155,9 @@ pub(in crate::cli) fn remove(
 enum DeleteError {
     #[error("could not {0}")]
     Store(#[from] StoreError),
-    #[error("{} is using it; stop that process first (a keeper: `longhaul --session NAME keeper stop`)", .0.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
-    Driven(Option<u32>),
+    /// `flags` select the session in the hint.
+    #[error("{} is using it; stop it first (if it is the keeper, with `longhaul keeper stop{flags}`)", .pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Driven { pid: Option<u32>, flags: String },
     #[error("could not {0}; use --force to delete it")]
     Unreadable(StoreError),
     /// `flags` select the session in the hint.
@@ -174,7 +175,10 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), DeleteError
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {
-        return Err(DeleteError::Driven(DriverLock::holder(paths)));
+        return Err(DeleteError::Driven {
+            pid: DriverLock::holder(paths),
+            flags: flags.to_owned(),
+        });
     };
     if !is_forced {
         let summary = summarize(paths).map_err(DeleteError::Unreadable)?;

@@ -90,7 +90,10 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let asked = |asked: ControlRequest| format!("{} since {}", asked.what.label(), when(asked.at));
     let contact = match contact {
         Connectivity::Idle => None,
-        Connectivity::Unwatched { as_of } => Some(format!("unwatched, as of {}", when(*as_of))),
+        Connectivity::Unwatched { as_of } => Some(format!(
+            "not connected (no keeper is running), last known {}",
+            when(*as_of)
+        )),
         Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
         Connectivity::NeedsLogin => Some(format!("waiting: the server {}", format::WAITS)),
         other => Some(other.label().to_owned()),
@@ -123,7 +126,10 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
     known([
         (
             "resumable by",
-            (!task.status.is_settled()).then(|| task.resumability.label().to_owned()),
+            task.resumability
+                .strongest()
+                .filter(|_| !task.status.is_settled())
+                .map(|way| way.label().to_owned()),
         ),
         ("revision", revision),
         ("attempts", Some(task.attempts_made().to_string())),

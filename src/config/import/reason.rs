@@ -62,7 +62,7 @@ pub enum SkipReason {
     #[error("its url contains spaces or invisible characters")]
     UrlSpaces,
     #[error(
-        "its url {0} contains a variable, and longhaul expands none in a url; add the server with its full url"
+        "its URL {0} contains a variable, which longhaul does not expand; add the server with its full URL"
     )]
     UrlVariable(String),
     #[error("its url contains a password, and passwords are never copied")]

@@ -223,7 +223,7 @@ impl Driver<'_> {
         for RestoredTask { task, recent_ids } in tasks {
             let index = self.index_of(&task.server);
             match index {
-                Some(index) if !task.status.is_settled() && task.forgotten_at.is_none() => {
+                Some(index) if task.is_open() => {
                     unsettled.entry(index).or_default().push((task, recent_ids));
                 }
                 _ => self

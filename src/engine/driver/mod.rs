@@ -41,7 +41,7 @@ use crate::{
         upgrade::KeeperState,
     },
     link::{Input, Unsaved},
-    store::{DriverLock, Opened, RestoredTask, Writer},
+    store::{DriverLock, Opened, Writer},
     transport::{Stdio, ensure_provider},
 };
 
@@ -127,9 +127,8 @@ pub(super) async fn drive(
     for text in notices.into_iter().chain(unopened) {
         driver.notice(NoticeLevel::Warning, text, now);
     }
-    let is_unsettled =
-        |it: &&RestoredTask| !it.task.status.is_settled() && it.task.forgotten_at.is_none();
-    let unsettled = restored.tasks.iter().filter(is_unsettled).count();
+    let unsettled = restored.tasks.iter().filter(|it| it.task.is_open());
+    let unsettled = unsettled.count();
     let links = (inherited.state.links, inherited.programs);
     driver.restore_links(restored.links, &options.servers, links, now);
     driver.restore_tasks(restored.tasks, now);

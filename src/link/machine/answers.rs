@@ -60,7 +60,9 @@ impl Link {
                 return false;
             }
             if message.is_for_hosts() && is_alone {
-                self.pass_notification(task, data);
+                // Whichever stream it came on, a change is news to all hosts.
+                let is_change = matches!(message, Incoming::ToolsChanged | Incoming::Changed);
+                self.pass_notification(task.filter(|_| !is_change), data);
             }
             self.take_message(task, event_id, message);
         }
@@ -127,7 +129,7 @@ impl Link {
             Incoming::Acknowledged(json) => self.listening_to(json),
             Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
             Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
-            Incoming::Other => {}
+            Incoming::Changed | Incoming::Other => {}
             Incoming::Unreadable => {
                 if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
                     active.left_out(self.now, |left_out| &mut left_out.unreadable);
@@ -473,7 +475,7 @@ impl Link {
             return;
         };
         // What was removed is left as it was, for as long as it is still here.
-        if active.is_settled() || active.task.forgotten_at.is_some() {
+        if !active.task.is_open() {
             return;
         }
         let connections = active.let_go();

@@ -164,6 +164,7 @@ impl Link {
             self.connection = ConnectionState::Ready;
             self.record_changed();
             self.session_opened();
+            self.restore_host_state();
             self.show_all();
         }
     }

@@ -377,7 +377,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "chosen by you"
+            "set with --protocol or in the configuration"
         }
     }
 

@@ -22,7 +22,8 @@ const SAMPLING_BYTES: usize = 512 * 1024;
 /// Requests for a host of one task that wait for their answers; more are refused.
 const OPEN_FOR_HOST: usize = 4;
 /// What stands for a question that was larger.
-const TOO_LARGE: &str = r#"{"message":"(a question too many or of more than 64 kB, left out)"}"#;
+const TOO_LARGE: &str =
+    r#"{"message":"(question left out: too many questions, or larger than 64 kB)"}"#;
 /// Rounds in a row in which a server may ask nothing and be called again.
 const EMPTY_ROUNDS: u32 = 10;
 /// Rounds of one task in a row: where no person answers they follow each other at once.

@@ -329,7 +329,7 @@ impl Link {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        if active.is_settled() || !active.is_active() || active.task.forgotten_at.is_some() {
+        if !active.task.is_open() || !active.is_active() {
             return;
         }
         let can_call = self.connection == ConnectionState::Ready

@@ -128,7 +128,7 @@ impl Link {
             return;
         }
         let why = format!(
-            "longhaul was not running for at most {}",
+            "longhaul was not running for up to {}",
             text::span(unwatched)
         );
         let state = "unwatched".to_owned();

@@ -115,8 +115,7 @@ impl Link {
         // What is settled or forgotten, saved and shown is the session file's from now on.
         let index = &mut self.index;
         self.tasks.retain(|_, active| {
-            let is_over = active.is_settled() || active.task.forgotten_at.is_some();
-            let stays = !is_over
+            let stays = active.task.is_open()
                 || active.saving.is_dirty
                 || active.saving.held.is_some()
                 || active.saving.saved_seq < active.task.seq;

@@ -64,7 +64,7 @@ impl Link {
             next = earliest(next, when_allowed(at));
         }
         for active in self.tasks.values() {
-            if active.is_settled() || !active.is_active() || active.task.forgotten_at.is_some() {
+            if !active.task.is_open() || !active.is_active() {
                 continue;
             }
             if can_ask {

@@ -38,9 +38,8 @@ impl Link {
             matches!(attempt.phase, Phase::Sent | Phase::Open)
                 && attempt.session_number == self.record.session_number
         });
-        !active.is_settled()
+        active.task.is_open()
             && active.is_active()
-            && active.task.forgotten_at.is_none()
             && (active.served.is_some() || is_out && !active.is_modern())
     }
 

@@ -175,8 +175,7 @@ impl Link {
     /// Whether a look at a task is due, or will be: its id is on disk before anything is made of it.
     fn next_look(active: &ActiveTask) -> Option<Mono> {
         let next = active.served.as_ref()?.next?;
-        let is_over = active.is_settled() || active.task.forgotten_at.is_some();
-        (!is_over && active.saving.held.is_none()).then_some(next)
+        (active.task.is_open() && active.saving.held.is_none()).then_some(next)
     }
 
     /// Polls due tasks, a few at a time.

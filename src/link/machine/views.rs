@@ -156,7 +156,7 @@ impl Link {
                 Connectivity::Reconnecting {
                     attempt: active.recovery.tries + 1,
                     next: self.now.wall,
-                    why: why("asking for the stream"),
+                    why: why("reconnecting to its stream"),
                 }
             }
             _ => Connectivity::Live {

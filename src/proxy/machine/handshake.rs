@@ -63,7 +63,8 @@ impl Proxy {
                 name,
                 version: info("version"),
                 capabilities: HostCapabilities(capabilities),
-                is_modern: false,
+                resources: std::mem::take(&mut self.host.profile.resources),
+                ..HostProfile::default()
             },
             limit,
             cancels,

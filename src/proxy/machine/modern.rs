@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Asked, CallRole, Effect, IntroductionMethod, Proxy};
 use crate::{
-    domain::{GaveUpReason, SessionRequest, TaskView},
+    domain::{GaveUpReason, TaskView},
     proxy::{
         era::{MODERN, RequestMeta, SUBSCRIPTION_ID, log_level},
         message,
@@ -41,27 +41,6 @@ impl Proxy {
         (self.host.is_modern, self.host.log_level) = (true, log_level);
         self.send_level();
         true
-    }
-
-    /// Tells a server of the other era which log messages the host wants; less severe ones are dropped.
-    fn send_level(&mut self) {
-        let level = self
-            .host
-            .log_level
-            .filter(|level| self.sent_level != Some(*level));
-        let offered = self.introduction.as_ref();
-        let offers = offered.is_some_and(|it| it.result.contains("\"logging\""));
-        let (Some(level), true, false) = (level, offers, self.is_server_modern()) else {
-            return;
-        };
-        self.sent_level = Some(level);
-        let request = SessionRequest::Forward {
-            server: self.options.server.clone(),
-            method: "logging/setLevel".to_owned(),
-            params: json!({"level": level.label()}).to_string(),
-            host: self.host.profile.clone(),
-        };
-        self.ask(Asked::Note, request);
     }
 
     pub(super) fn discover(&mut self, id: String) {

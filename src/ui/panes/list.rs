@@ -148,16 +148,19 @@ fn heading<'t>(
     let is_of_done = *title == GroupTitle::Need(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let need = |count| if count == 1 { "needs you" } else { "need you" };
+    let that_need = |count| {
+        if count == 1 {
+            "that needs you"
+        } else {
+            "that need you"
+        }
+    };
     let [to_needs, to_running, to_done] = left;
     let is_of_paused = *title == GroupTitle::Status("paused");
     let parts = [
         (needs, need(needs), is_of_server),
         (paused, "paused", !is_of_paused),
         (new, "new", is_of_done || is_of_server),
-        // Not counted in the heading: they belong to other groups by now.
-        (to_needs, need(to_needs), true),
-        (to_running, "running again", true),
-        (to_done, "just finished", true),
     ];
     let shown = parts
         .into_iter()
@@ -168,6 +171,15 @@ fn heading<'t>(
     let mut heading = format!(" {name} {}", text::grouped(count));
     if !parts.is_empty() {
         heading = format!("{heading} ({})", parts.join(", "));
+    }
+    // Not counted in the heading: they belong to other groups by now.
+    let others = [
+        (to_needs, that_need(to_needs)),
+        (to_running, "running again"),
+        (to_done, "just finished"),
+    ];
+    for (count, words) in others.into_iter().filter(|(count, _)| *count > 0) {
+        heading = format!("{heading} + {} {words}", text::grouped(count));
     }
     let is_folded = state.list.is_folded;
     let fold = match is_of_done || is_folded && foldable > 0 {

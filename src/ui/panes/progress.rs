@@ -59,6 +59,10 @@ pub(super) fn progress(
 ) -> ProgressCell {
     let task = &task_row.view.task;
     let at = task.progress.as_ref().map(labels::count);
+    let enter = |what| {
+        let can = !state.setup.readonly;
+        can.then(|| format!("{}: {what}", state.key(Action::Open)))
+    };
     let with_last = |line: &str, last: Option<String>, role: Role| {
         with_last(theme, usize::from(columns), line, last, role)
     };
@@ -90,7 +94,7 @@ pub(super) fn progress(
             with_last(labels::lost(reason), last, Role::Plain)
         }
         Status::Unknown(window) => {
-            let last = Some(format!("{}: options", state.key(Action::Open)));
+            let last = enter("options");
             with_last(&labels::unknown(window), last, Role::Plain)
         }
         Status::InputRequired => {
@@ -98,8 +102,7 @@ pub(super) fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks a question".to_owned(),
             };
-            let last = Some(format!("{}: answer", state.key(Action::Open)));
-            with_last(&line, last, Role::Plain)
+            with_last(&line, enter("answer"), Role::Plain)
         }
         Status::Cancelled => {
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));

@@ -919,7 +919,7 @@ fn a_frozen_display_applies_updates_when_it_resumes() {
 fn the_banner_reports_what_happened_and_closes() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(
-        "While you were away 6 h 21 m: 1 question, 1 failed, 1 lost, 1 completed; 117 updates"
+        "While you were away 6 h 21 min: 1 question, 1 failed, 1 lost, 1 completed; 117 updates"
     ));
     screen.keys("esc");
     assert!(!screen.draw().contains("While you were away"));
@@ -934,7 +934,7 @@ fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
     assert!(
         screen
             .draw()
-            .contains("While you were away 3 h 0 m (asleep 06:52-09:52)")
+            .contains("While you were away 3 h 0 min (asleep 06:52-09:52)")
     );
 }
 
@@ -968,7 +968,7 @@ fn welcomes_back_although_a_keeper_saved_meanwhile() {
     });
     let drawn = screen.draw();
     assert!(
-        drawn.contains("While you were away 2 h 0 m: 1 completed"),
+        drawn.contains("While you were away 2 h 0 min: 1 completed"),
         "{drawn}"
     );
 }
@@ -1689,7 +1689,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 finished"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 (1 just finished) "), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3 + 1 just finished "), "{drawn}");
     assert!(drawn.contains(" FINISHED 2 (1 new)"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
@@ -1698,7 +1698,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
     assert!(
-        drawn.contains(" RUNNING 3 (1 paused, 1 just finished)"),
+        drawn.contains(" RUNNING 3 (1 paused) + 1 just finished"),
         "{drawn}"
     );
 }

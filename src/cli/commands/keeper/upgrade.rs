@@ -117,10 +117,13 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
         return Ok(code::OK);
     }
     let line = format!(
-        "keeper {} now runs longhaul {}; {} continued after a pause of {paused_ms} ms",
+        "keeper {} now runs longhaul {}, with {}; it paused for {paused_ms} ms",
         status.pid,
         text::clean_line(&status.version),
-        text::plural(status.unsettled, "unfinished task"),
+        match status.unsettled {
+            0 => "no unfinished tasks".to_owned(),
+            count => text::plural(count, "unfinished task"),
+        },
     );
     context.terminal.print(&line)?;
     Ok(code::OK)

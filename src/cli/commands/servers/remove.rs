@@ -94,10 +94,7 @@ fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliE
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
 fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, usize)>, CliError> {
     let here = (context.paths.session().to_owned(), context.reader()?);
-    let is_unfinished = |task: &&Task| {
-        let is_open = !task.status.is_settled() && task.forgotten_at.is_none();
-        task.server.as_str() == name && is_open
-    };
+    let is_unfinished = |task: &&Task| task.server.as_str() == name && task.is_open();
     let mut found = Vec::new();
     for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
         let all = ListFilter {

@@ -14,10 +14,7 @@ use crate::{
         server_args::TestServersArgs,
         target::{TargetChoice, Targets},
     },
-    domain::{
-        HostProfile, IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url,
-        text,
-    },
+    domain::{IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url, text},
 };
 
 /// How long to wait for the [`ServerView`] after the tools were listed.
@@ -132,7 +129,7 @@ async fn reach(
         server: name.clone(),
         method: "tools/list".to_owned(),
         params: "{}".to_owned(),
-        host: HostProfile::default(),
+        host: Box::default(),
     };
     match tokio::time::timeout(within, live.request(context, request)).await {
         Ok(answer) => answer.map(|_| ()),

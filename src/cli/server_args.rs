@@ -77,7 +77,7 @@ pub(super) struct RemoveServerArgs {
 /// `servers test`.
 #[derive(Debug, Args)]
 pub(super) struct TestServersArgs {
-    /// The server [default: all approved servers]
+    /// The server [default: all HTTP servers and all approved stdio servers]
     pub(super) name: Option<String>,
 }
 

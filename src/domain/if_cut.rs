@@ -168,7 +168,7 @@ impl CutReason {
             Self::NoEventIds => "this server's events have no ids, so the stream can't be resumed",
             Self::NoEventIdYet => "no event id received yet, so it can't be resumed",
             Self::NoResponseYet => "the server hasn't answered yet, so it can't be resumed",
-            Self::NotKnown => "not known yet whether this server can resume streams",
+            Self::NotKnown => "assumed until the server sends event ids",
         };
         fixed.to_owned()
     }

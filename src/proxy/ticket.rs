@@ -25,7 +25,7 @@ pub(super) fn tools() -> [Value; 2] {
                 "type": "object",
                 "properties": {
                     "id": {"type": "string", "description": "The id of the call, such as q7m2xk."},
-                    "from": {"type": "integer", "minimum": 0, "description": "Offset of the first character of its text to \
+                    "from": {"type": "integer", "minimum": 0, "description": "Offset of the first character of the result's text to \
                         return; use it only if the whole result is too large."},
                     "length": {"type": "integer", "minimum": 1, "description": "How many characters of its text to \
                         return, 20000 if only `from` is given."},

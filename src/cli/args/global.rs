@@ -53,7 +53,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Refuse anything that would change tasks, sessions or the configuration.
     #[arg(long, global = true)]
     pub(in crate::cli) readonly: bool,
-    /// Run calls in this process instead of a keeper; exiting cuts their connections [env: LONGHAUL_KEEPER=0]
+    /// Start no keeper: this process runs the calls, unless another longhaul already runs the session; exiting cuts them off [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(in crate::cli) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).

@@ -10,7 +10,7 @@ pub(in crate::cli) struct ProxyArgs {
     /// The server: a name from `longhaul servers list`, or a URL.
     pub(in crate::cli) server: String,
     /// How long to hold a call before the host gets a ticket, such as 45s; `off` holds the call until it ends [default: 80% of
-    /// the host's known timeout].
+    /// the host's timeout, or 50s if that is unknown].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
     /// What happens to a call that the host cancels [default: timeout-continues]

@@ -12,7 +12,7 @@ use crate::{
         live_session::LiveSession,
         target::Targets,
     },
-    domain::{IfCut, Tool, text},
+    domain::{CutReason, IfCut, Tool, text},
 };
 
 /// `tools`.
@@ -50,7 +50,11 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
         let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
         let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
         let if_cut = if_cut(tool);
-        let line = format!("{}  (if cut: {})", line.trim_end(), if_cut.label());
+        let unless = match if_cut.reason {
+            CutReason::MayBeTask => " unless the server runs it as a task",
+            _ => "",
+        };
+        let line = format!("{}  (if cut: {}{unless})", line.trim_end(), if_cut.label());
         context.terminal.print(&line)?;
         let about = tool.description.as_deref().unwrap_or_default();
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {

@@ -438,7 +438,9 @@ impl EntryReport {
     /// E.g. `imported lab: http://127.0.0.1:8931/mcp; a note`.
     fn line(&self, shows_needs: bool) -> String {
         let name = match &self.known_as {
-            Some(known) if *known != self.name => format!("{} as {known}", self.name),
+            Some(known) if *known != self.name && self.outcome != ImportOutcome::Known => {
+                format!("{} as {known}", self.name)
+            }
             _ => self.name.clone(),
         };
         let location = self.location.as_deref().map(server_url::redacted);

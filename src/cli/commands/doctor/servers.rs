@@ -319,7 +319,7 @@ fn report(
     let tls = if url.starts_with("https:") {
         "over TLS with a valid certificate"
     } else if Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url)) {
-        "on this machine"
+        "without encryption (on this machine)"
     } else {
         "without encryption"
     };
@@ -374,7 +374,7 @@ fn report_failure(
         Obstacle::Unreachable(why) => checks.wrong(
             subject,
             format!("could not reach {origin} ({why})"),
-            "check that it is running and that the URL is right; its tasks wait for it",
+            "check that it is running and that the URL is right",
         ),
         Obstacle::Untrusted(why) => checks.wrong(
             subject,

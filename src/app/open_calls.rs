@@ -80,8 +80,8 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
         _ => format!("quit: {}", kept(open)),
     };
     // Another machine's keeper is stopped there.
-    let is_here = state.setup.host.is_none();
-    let outcomes = outcomes(state, is_long).filter(|_| is_here);
+    let can_stop = state.setup.host.is_none() && !state.setup.readonly;
+    let outcomes = outcomes(state, is_long).filter(|_| can_stop);
     let mut lines = vec![(Action::Quit, quit)];
     lines.extend(outcomes.map(|it| (Action::StopKeeper, format!("stop keeper: {it}"))));
     lines

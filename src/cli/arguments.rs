@@ -114,8 +114,8 @@ pub(in crate::cli) fn parse_pair(text: &str) -> Result<ArgumentPair, CliError> {
     })
 }
 
-/// Reads `--args`: a JSON object, `@FILE` or `-` for stdin.
-pub(in crate::cli) fn parse_args_object(text: &str) -> Result<Map<String, Value>, CliError> {
+/// Reads `--args`: the text of a JSON object, `@FILE` or `-` for stdin.
+pub(in crate::cli) fn read_args_object(text: &str) -> Result<String, CliError> {
     let read_error = |error: std::io::Error, what: &str| {
         CliError::usage(format!("could not read {what}: {error}"))
     };
@@ -128,7 +128,8 @@ pub(in crate::cli) fn parse_args_object(text: &str) -> Result<Map<String, Value>
         },
     };
     match serde_json::from_str(&json) {
-        Ok(Value::Object(object)) => Ok(object),
+        // Line breaks are only between values, and would end a message to a program.
+        Ok(Value::Object(_)) => Ok(json.replace(['\r', '\n'], " ")),
         Ok(_) => Err(CliError::usage(
             "--args is not a JSON object; write it as '{\"key\": value}'",
         )),

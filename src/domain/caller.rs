@@ -1,10 +1,10 @@
 //! Who made a call through `longhaul proxy`, and whether it has the result.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{LogLevel, QuestionKind, Wall, text};
 
@@ -296,23 +296,33 @@ pub enum Forwarded {
 
 /// The text of arguments in a form in which equal ones have equal text.
 pub fn canonical_arguments(arguments: &str) -> Option<String> {
-    fn sorted(value: Value) -> Value {
-        match value {
-            Value::Object(members) => {
-                let members: std::collections::BTreeMap<String, Value> =
-                    members.into_iter().collect();
-                let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
-                Value::Object(members.collect::<Map<_, _>>())
+    fn canonical(raw: &RawValue) -> Option<Box<RawValue>> {
+        let text = raw.get();
+        let canonical = match text.as_bytes().first()? {
+            b'{' => {
+                let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+                let members = members.into_iter();
+                let members = members.map(|(key, value)| Some((key, canonical(value)?)));
+                serde_json::to_string(&members.collect::<Option<BTreeMap<_, _>>>()?)
             }
-            Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-            Value::Number(number) if number.is_f64() => {
-                number.as_f64().map_or(Value::Null, json_number)
+            b'[' => {
+                let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+                let items = items.into_iter().map(canonical);
+                serde_json::to_string(&items.collect::<Option<Vec<_>>>()?)
             }
-            other => other,
-        }
+            _ => match serde_json::from_str(text).ok()? {
+                // A whole number with more digits than a float holds stays as it is.
+                Value::Number(number) if number.is_f64() && text.contains(['.', 'e', 'E']) => {
+                    serde_json::to_string(&json_number(number.as_f64()?))
+                }
+                Value::Number(_) => return Some(raw.to_owned()),
+                other => serde_json::to_string(&other),
+            },
+        };
+        RawValue::from_string(canonical.ok()?).ok()
     }
-    let value = serde_json::from_str(arguments).ok()?;
-    Some(sorted(value).to_string())
+    let canonical = canonical(serde_json::from_str(arguments).ok()?)?;
+    Some(Box::<str>::from(canonical).into_string())
 }
 
 /// A number as most programs write it: a whole one without a fraction.
@@ -385,6 +395,12 @@ mod tests {
         assert_ne!(
             canonical_arguments(r#"{"a":1}"#),
             canonical_arguments(r#"{"a":"1"}"#)
+        );
+        let wei = |last| canonical_arguments(&format!(r#"{{"wei":118059162071741130342{last}}}"#));
+        assert_ne!(wei(4), wei(5));
+        assert_eq!(
+            canonical_arguments(r#"{"a":2.0,"b":"\u0041"}"#),
+            canonical_arguments(r#"{"a":2,"b":"A"}"#)
         );
     }
 }

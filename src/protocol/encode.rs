@@ -1,5 +1,6 @@
 //! Builds JSON-RPC messages in the form that each MCP revision requires.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Method, header};
@@ -91,8 +92,8 @@ pub struct CallParams<'a> {
     pub token: &'a str,
     /// The tool's name.
     pub tool: &'a str,
-    /// A JSON object.
-    pub arguments: &'a Value,
+    /// The text of a JSON object, which is sent as it is: a [`Value`] does not hold every number.
+    pub arguments: &'a str,
     /// Requests a core task with this time to live in milliseconds (2025-11-25).
     pub task_ttl_ms: Option<u64>,
     /// Further members of `_meta`, the text of a JSON object.
@@ -109,7 +110,6 @@ pub struct CallParams<'a> {
 pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
-    params.insert("arguments".to_owned(), call.arguments.clone());
     let mut meta = passed_meta(call.meta);
     meta.insert("progressToken".to_owned(), call.token.into());
     params.insert("_meta".to_owned(), Value::Object(meta));
@@ -124,7 +124,9 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     if let (Era::Modern, Some(host)) = (version.era(), call.host) {
         present(&mut params, host, capabilities(call.host));
     }
-    let mut method = request(version, call.id, "tools/call", params, Some(call.tool));
+    let arguments = serde_json::from_str(call.arguments).ok();
+    let name = Some(call.tool);
+    let mut method = request_with(arguments, version, call.id, "tools/call", params, name);
     if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
         let param_header = |(name, value): &(String, String)| {
             (
@@ -356,11 +358,31 @@ fn request(
     version: ProtocolVersion,
     id: &str,
     method: &str,
+    params: Map<String, Value>,
+    name: Option<&str>,
+) -> Method {
+    request_with(None, version, id, method, params, name)
+}
+
+/// A request with these `arguments` among its parameters.
+fn request_with(
+    arguments: Option<&RawValue>,
+    version: ProtocolVersion,
+    id: &str,
+    method: &str,
     mut params: Map<String, Value>,
     name: Option<&str>,
 ) -> Method {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<&'a RawValue>,
+        #[serde(flatten)]
+        others: Map<String, Value>,
+    }
     if version.era() == Era::Stateful {
-        return Method::post(request_text(id, method, &Value::Object(params)));
+        let others = params;
+        return Method::post(request_text(id, method, &Params { arguments, others }));
     }
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
@@ -382,13 +404,22 @@ fn request(
         routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
     }
     Method::Post {
-        body: request_text(id, method, &Value::Object(params)),
+        body: request_text(
+            id,
+            method,
+            &Params {
+                arguments,
+                others: params,
+            },
+        ),
         routing,
     }
 }
 
-fn request_text(id: &str, method: &str, params: &Value) -> String {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+fn request_text(id: &str, method: &str, params: &impl Serialize) -> String {
+    let params = serde_json::to_string(params).unwrap_or_default();
+    let (id, method) = (Value::from(id), Value::from(method));
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
 }
 
 #[cfg(test)]
@@ -425,7 +456,7 @@ mod tests {
                 id: "p-1",
                 token: "t-1",
                 tool: "render",
-                arguments: &json!({"scene": 12}),
+                arguments: r#"{"scene":12,"wei":1180591620717411303424}"#,
                 task_ttl_ms: None,
                 meta: None,
                 input: Some(r#"{"requestState":"a\u0000b"}"#),

@@ -338,7 +338,12 @@ impl Proxy {
 
     fn host_said(&mut self, message: HostMessage) {
         match message {
-            HostMessage::Request { id, method, params } => self.requested(id, &method, &params),
+            HostMessage::Request {
+                id,
+                method,
+                params,
+                arguments,
+            } => self.requested(id, &method, &params, arguments),
             HostMessage::Notification { method, params } => {
                 self.host_notified(&method, &params);
             }
@@ -361,7 +366,13 @@ impl Proxy {
         }
     }
 
-    fn requested(&mut self, id: String, method: &str, params: &Map<String, Value>) {
+    fn requested(
+        &mut self,
+        id: String,
+        method: &str,
+        params: &Map<String, Value>,
+        arguments: Option<String>,
+    ) {
         if !self.meets(&id, params) {
             return;
         }
@@ -371,7 +382,7 @@ impl Proxy {
                 self.refuse(&id, message::METHOD_NOT_FOUND, "Method not found");
             }
             "ping" => self.respond(&id, &json!({})),
-            "tools/call" => self.call(id, params),
+            "tools/call" => self.call(id, params, arguments),
             // Servers of the modern era have a level for each request.
             "logging/setLevel" if self.is_server_modern() => {
                 self.host.log_level = params.get("level").and_then(era::log_level);

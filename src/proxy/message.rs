@@ -1,7 +1,7 @@
 //! JSON-RPC messages of a host, and those for it.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::without_lone_surrogates;
 
@@ -13,6 +13,8 @@ pub(super) enum HostMessage {
         id: String,
         method: String,
         params: Map<String, Value>,
+        /// The text of `params.arguments` in `tools/call`: a [`Value`] does not hold every number.
+        arguments: Option<String>,
     },
     Notification {
         method: String,
@@ -51,7 +53,17 @@ pub(super) fn parse(line: String) -> Vec<Result<HostMessage, Malformed>> {
         Ok(Value::Array(batch)) if !batch.is_empty() => {
             batch.into_iter().map(parse_message).collect()
         }
-        Ok(message) => vec![parse_message(message)],
+        Ok(message) => {
+            let mut message = parse_message(message);
+            if let Ok(HostMessage::Request {
+                method, arguments, ..
+            }) = &mut message
+                && method == "tools/call"
+            {
+                *arguments = arguments_of(&line);
+            }
+            vec![message]
+        }
         Err(_) => vec![Err(Malformed {
             id: id_of(&line),
             code: PARSE_ERROR,
@@ -70,6 +82,22 @@ fn id_of(line: &str) -> Option<String> {
     Some(message.id.to_string())
 }
 
+/// The arguments of a `tools/call`, as they stand there.
+fn arguments_of(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        params: Params<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: &'a RawValue,
+    }
+    let request: Request<'_> = serde_json::from_str(line).ok()?;
+    Some(request.params.arguments.get().to_owned())
+}
+
 fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
     let malformed = |id, code, why| Malformed { id, code, why };
     let Value::Object(mut message) = message else {
@@ -81,7 +109,12 @@ fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
         _ => Map::new(),
     };
     match (message.remove("method"), id) {
-        (Some(Value::String(method)), Some(id)) => Ok(HostMessage::Request { id, method, params }),
+        (Some(Value::String(method)), Some(id)) => Ok(HostMessage::Request {
+            id,
+            method,
+            params,
+            arguments: None,
+        }),
         (Some(Value::String(method)), None) => Ok(HostMessage::Notification { method, params }),
         (None, Some(id)) => {
             let outcome = match (message.remove("result"), message.remove("error")) {
@@ -160,6 +193,22 @@ mod tests {
         let line = format!(r#"{{"method":"tools/call","params":{{"x":{deep}}},"id":"a"}}"#);
         let read = parse(line).remove(0).unwrap_err();
         assert_eq!((read.id.as_deref(), read.code), (Some("\"a\""), -32700));
+    }
+
+    #[test]
+    fn the_arguments_of_a_call_stay_as_they_are() {
+        let arguments = r#"{"wei": 1180591620717411303424, "x": 1.50}"#;
+        let line = format!(
+            r#"{{"id":1,"method":"tools/call","params":{{"arguments":{arguments},"name":"pay"}}}}"#
+        );
+        let read = parse(line).remove(0);
+        let Ok(HostMessage::Request {
+            arguments: text, ..
+        }) = read
+        else {
+            panic!("a request");
+        };
+        assert_eq!(text.as_deref(), Some(arguments));
     }
 
     #[test]

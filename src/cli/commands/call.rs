@@ -7,7 +7,7 @@ use crate::{
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{
             ArgumentPair, MAX_NAMED_TOOLS, PairValue, apply_pairs, build_arguments, list_tools,
-            parse_args_object, parse_pairs, plain,
+            parse_pairs, plain, read_args_object,
         },
         context::{Context, confirm},
         environment::{block_on, random_bits},
@@ -28,7 +28,8 @@ use crate::{
 struct CallDraft {
     server: ServerRef,
     tool: String,
-    base: Map<String, Value>,
+    /// The text of a JSON object.
+    base: String,
     pairs: Vec<ArgumentPair>,
     once: Option<String>,
     origin: Option<TaskId>,
@@ -45,7 +46,7 @@ pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<
     let base = call
         .args
         .as_deref()
-        .map_or_else(|| Ok(Map::new()), parse_args_object)?;
+        .map_or_else(|| Ok("{}".to_owned()), read_args_object)?;
     let pairs = parse_pairs(&call.pairs)?;
     let CallArgs {
         tool, once, how, ..
@@ -76,7 +77,6 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
         .into_iter()
         .next()
         .unwrap_or_else(|| ServerRef::new(old.server.clone(), None));
-    let base: Map<String, Value> = serde_json::from_str(&old.arguments).unwrap_or_default();
     let pairs = parse_pairs(&again.pairs)?;
     let AgainArgs { how, yes, .. } = again;
     let how = StartArgs {
@@ -92,7 +92,7 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
         CallDraft {
             server,
             tool: old.tool,
-            base,
+            base: old.arguments,
             pairs,
             once: None,
             origin: Some(old.id),
@@ -151,20 +151,20 @@ async fn start_call(
         is_confirmed,
         how,
     } = draft;
-    let before = origin.is_some().then(|| base.clone());
+    let before: Map<String, Value> = serde_json::from_str(&base).unwrap_or_default();
     // Shown only if the call is started.
     let mut notice = None;
     let arguments = if how.unchecked {
-        unchecked_arguments(base, pairs, described)?
+        unchecked_arguments(before.clone(), pairs, described)?
     } else {
-        let checked = checked_arguments(context, &server.name, base, pairs, described);
+        let checked = checked_arguments(context, &server.name, before.clone(), pairs, described);
         let (arguments, unusable) = checked?;
         notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
             format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
         });
         arguments
     };
-    if let Some(before) = before {
+    if origin.is_some() {
         for line in changed_arguments(&before, &arguments) {
             context.terminal.info(&line);
         }
@@ -174,7 +174,12 @@ async fn start_call(
     }
     let defaults = context.config()?.default_limits().for_server(&server.name);
     let id = TaskId::from_bits(random_bits());
-    let arguments = Value::Object(arguments).to_string();
+    // A `Value` does not hold every number, so what did not change is sent as it is.
+    let arguments = if arguments == before {
+        base
+    } else {
+        Value::Object(arguments).to_string()
+    };
     let new = NewCall {
         name: how.name,
         tag: how.tag,

@@ -189,8 +189,8 @@ impl Link {
         if let Some(refusal) = self.refusal_of(active, tool) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
-        let mut arguments: Map<String, Value> =
-            serde_json::from_str(&active.task.arguments).unwrap_or_default();
+        let mut text = active.task.arguments.clone();
+        let mut arguments: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
         let plan = self.plan_call(active, tool);
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
@@ -205,6 +205,7 @@ impl Link {
         if plan.is_checkpoint {
             let key = &self.record.convention.client_id;
             insert_client_id(&mut active.task, &mut arguments, key, own_client_id);
+            text = Value::Object(arguments).to_string();
         }
         let Some(attempt) = active.task.attempts.last_mut() else {
             return;
@@ -223,7 +224,7 @@ impl Link {
                 id: &request_id,
                 token: &attempt.token,
                 tool: &active.task.tool,
-                arguments: &Value::Object(arguments),
+                arguments: &text,
                 task_ttl_ms: plan.asks_for_task.then_some(TTL_WISH_MS),
                 input: attempt.input.as_deref(),
                 meta: active

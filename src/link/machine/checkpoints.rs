@@ -94,7 +94,7 @@ impl Link {
             id: &request_id,
             token: &request_id,
             tool,
-            arguments,
+            arguments: &arguments.to_string(),
             task_ttl_ms: None,
             meta: None,
             input: None,

@@ -72,7 +72,8 @@ impl Call {
 }
 
 impl Proxy {
-    pub(super) fn call(&mut self, id: String, params: &Map<String, Value>) {
+    /// `text` is that of the arguments.
+    pub(super) fn call(&mut self, id: String, params: &Map<String, Value>, text: Option<String>) {
         if self.calls.contains_key(&id) {
             let words = "a request with this id is still open";
             return self.refuse(&id, message::INVALID_REQUEST, words);
@@ -89,8 +90,8 @@ impl Proxy {
             // The server says what is wrong with it.
             return self.forward(id, "tools/call", params);
         };
-        let arguments = arguments.and_then(Value::as_object).cloned();
-        let arguments = arguments.unwrap_or_default();
+        let text = text.or_else(|| arguments.map(Value::to_string));
+        let text = text.unwrap_or_else(|| "{}".to_owned());
         let state = params.get(REQUEST_STATE).and_then(Value::as_str);
         if let Some(task) = state.and_then(TaskId::parse) {
             return self.ask_for_task(id, task, "tools/call", params);
@@ -101,7 +102,8 @@ impl Proxy {
                 self.ask(Asked::Calls { id, list }, self.own_calls());
             }
             COLLECT => {
-                let Some(task) = arguments.get("id").and_then(Value::as_str) else {
+                let task = arguments.and_then(|arguments| arguments.get("id"));
+                let Some(task) = task.and_then(Value::as_str) else {
                     let words = "`id` is missing; call longhaul_tasks for a list of ids";
                     return self.respond(&id, &failure(words));
                 };
@@ -111,11 +113,16 @@ impl Proxy {
                 self.ask_for_task(id, task, COLLECT, params);
             }
             _ => {
-                let call = self.new_wait(&name, params);
+                let mut call = self.new_wait(&name, params);
+                call.arguments = self
+                    .host
+                    .cancels
+                    .may_be_silent()
+                    .then(|| canonical_arguments(&text).unwrap_or_default());
                 if let Some(task) = self.given_up_silently(&call) {
                     return self.attach_to_open_call(&id, call, task);
                 }
-                let new = self.new_call(&id, name, arguments, params.get("_meta"));
+                let new = self.new_call(&id, name, text, params.get("_meta"));
                 self.calls.insert(id.clone(), call);
                 self.ask(Asked::Start { id }, SessionRequest::Start(Box::new(new)));
             }
@@ -134,10 +141,6 @@ impl Proxy {
         };
         Call {
             can_follow: self.host.is_modern && self.host.has_tasks,
-            arguments: self.host.cancels.may_be_silent().then(|| {
-                let arguments = params.get("arguments").map(Value::to_string);
-                canonical_arguments(&arguments.unwrap_or_default()).unwrap_or_default()
-            }),
             progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
             until: self.call_patience().map(|wait| self.now.mono.after(wait)),
             ..Call::new(role, tool, self.now.mono)
@@ -187,7 +190,7 @@ impl Proxy {
         &mut self,
         request_id: &str,
         tool: String,
-        arguments: Map<String, Value>,
+        arguments: String,
         meta: Option<&Value>,
     ) -> NewCall {
         let meta = meta.and_then(Value::as_object);
@@ -196,7 +199,7 @@ impl Proxy {
             TaskId::from_bits(self.rng.u64(..)),
             self.options.server.clone(),
             tool,
-            Value::Object(arguments).to_string(),
+            arguments,
         );
         // The server checks them, and says what is wrong in its own words.
         call.is_unchecked = true;

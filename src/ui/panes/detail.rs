@@ -259,6 +259,9 @@ fn question(state: &State, task: &Task, question: &Question, now: Stamp) -> Stri
     let elicitation = Elicitation::parse(&question.request);
     let message = text::clean_line(elicitation.message.trim());
     let waits = waits(state, task, &question.key, now);
+    if state.setup.readonly {
+        return format!("{message}   ({waits})");
+    }
     let key = state.key(Action::Open);
     format!("{message}   ({waits}; {key} to answer)")
 }

@@ -9,21 +9,7 @@ use super::io::ExchangeId;
 /// The open stream, once it has named where to POST.
 #[derive(Clone, Debug)]
 pub(super) struct LegacySse {
-    on: ExchangeId,
-    target: String,
-}
-
-impl LegacySse {
-    pub(super) fn new(on: ExchangeId, target: String) -> Self {
-        Self { on, target }
-    }
-
-    pub(super) fn exchange(&self) -> ExchangeId {
-        self.on
-    }
-
+    pub(super) on: ExchangeId,
     /// Where requests are posted.
-    pub(super) fn target(&self) -> &str {
-        &self.target
-    }
+    pub(super) target: String,
 }

@@ -44,21 +44,23 @@ pub(super) enum NegotiationStep {
 /// What is known and assumed of a server's era, and what was tried to find out.
 #[derive(Clone, Debug)]
 pub(super) struct Negotiation {
-    pinned: Option<ProtocolVersion>,
-    step: NegotiationStep,
-    /// Handshakes that were refused since the last one that worked.
-    refusals: u32,
+    /// The only revision that may be negotiated.
+    pub(super) pinned: Option<ProtocolVersion>,
+    /// `go_to` sets it for a reason that is found out now; other changes keep what was remembered of the reason.
+    pub(super) step: NegotiationStep,
+    /// A handshake was refused since the last one that worked.
+    pub(super) was_handshake_refused: bool,
     /// A program did not answer `server/discover`, and the handshake follows on the same pipes: an old program may break
     /// when it gets a method that it does not know.
-    is_unheard: bool,
+    pub(super) is_unheard: bool,
     /// The step follows from what an earlier process found out, and so does the reason for it.
-    is_remembered: bool,
+    pub(super) is_remembered: bool,
     /// A modern server without tasks: second best, if it takes no handshake.
-    second_best: Option<DiscoverResult>,
-    /// The refusal of `initialize` while nothing else has worked; reported if nothing does.
-    no_handshake: Option<HttpError>,
+    pub(super) second_best: Option<DiscoverResult>,
+    /// The refusal of `initialize` while nothing else has worked, if HTTP+SSE may explain it; reported if nothing does.
+    pub(super) no_handshake: Option<HttpError>,
     /// The revision to ask for after a refusal (-32022). A second refusal is final.
-    retry_with: Option<ProtocolVersion>,
+    pub(super) retry_with: Option<ProtocolVersion>,
 }
 
 impl Negotiation {
@@ -80,7 +82,7 @@ impl Negotiation {
             is_remembered: choice.version.is_none() && known.is_some(),
             pinned: choice.version,
             step,
-            refusals: 0,
+            was_handshake_refused: false,
             is_unheard: false,
             second_best: None,
             no_handshake: None,
@@ -104,85 +106,22 @@ impl Negotiation {
         self.no_handshake = is_sign.then(|| refusal.clone());
     }
 
-    /// The only revision that may be negotiated.
-    pub(super) fn pinned(&self) -> Option<ProtocolVersion> {
-        self.pinned
-    }
-
-    pub(super) fn pin(&mut self, version: Option<ProtocolVersion>) {
-        self.pinned = version;
-    }
-
-    pub(super) fn step(&self) -> NegotiationStep {
-        self.step
-    }
-
     /// Sets the step for a reason that is found out now.
     pub(super) fn go_to(&mut self, step: NegotiationStep) {
         (self.step, self.is_remembered) = (step, false);
     }
 
-    /// Sets the step, and keeps what was remembered of the reason.
-    pub(super) fn aim_at(&mut self, step: NegotiationStep) {
-        self.step = step;
-    }
-
-    pub(super) fn is_remembered(&self) -> bool {
-        self.is_remembered
-    }
-
-    /// A program did not answer `server/discover`.
-    pub(super) fn discover_unheard(&mut self) {
-        self.is_unheard = true;
-    }
-
-    /// Whether the handshake followed an unanswered `server/discover`; asking forgets it.
-    pub(super) fn take_unheard(&mut self) -> bool {
-        std::mem::take(&mut self.is_unheard)
-    }
-
-    /// Whether a handshake was refused since the last one that worked.
-    pub(super) fn was_handshake_refused(&self) -> bool {
-        self.refusals > 0
-    }
-
     /// Counts the first refusal of a handshake. A second one ends the round: then it returns false.
     pub(super) fn count_refusal(&mut self) -> bool {
-        let is_first = self.refusals == 0;
-        self.refusals = u32::from(is_first);
-        is_first
-    }
-
-    pub(super) fn forget_refusals(&mut self) {
-        self.refusals = 0;
+        self.was_handshake_refused = !self.was_handshake_refused;
+        self.was_handshake_refused
     }
 
     /// A version was agreed on.
     pub(super) fn settle(&mut self) {
-        self.refusals = 0;
+        self.was_handshake_refused = false;
         (self.second_best, self.no_handshake) = (None, None);
         self.retry_with = None;
-    }
-
-    pub(super) fn set_second_best(&mut self, found: Option<DiscoverResult>) {
-        self.second_best = found;
-    }
-
-    pub(super) fn has_second_best(&self) -> bool {
-        self.second_best.is_some()
-    }
-
-    pub(super) fn take_second_best(&mut self) -> Option<DiscoverResult> {
-        self.second_best.take()
-    }
-
-    /// Whether `initialize` was refused in a way that HTTP+SSE may explain.
-    pub(super) fn suggests_legacy_sse(&self) -> bool {
-        self.no_handshake.is_some()
-    }
-
-    pub(super) fn take_handshake_refusal(&mut self) -> Option<HttpError> {
-        self.no_handshake.take()
     }
 
     /// The revision to repeat a refused request in: the newest that both sides speak, once.
@@ -193,10 +132,6 @@ impl Negotiation {
         };
         let newest = supported_by(error).filter(is_allowed).max();
         newest.filter(|_| self.retry_with.is_none())
-    }
-
-    pub(super) fn retry_with(&mut self, version: Option<ProtocolVersion>) {
-        self.retry_with = version;
     }
 
     /// Whether what was refused for its revision may be repeated; it may once.

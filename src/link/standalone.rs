@@ -28,25 +28,26 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 /// The standalone stream of one link.
 #[derive(Debug)]
 pub(super) struct Standalone {
-    on: Option<ExchangeId>,
+    /// Where it is requested or open.
+    pub(super) on: Option<ExchangeId>,
     /// A connection that may be dead, until the stream is open on a new one.
-    kept: Option<ExchangeId>,
+    pub(super) kept: Option<ExchangeId>,
     checked_at: Option<Mono>,
     /// The session that it was opened in.
     session_number: u64,
     is_opened: bool,
     since: Mono,
     /// When it may be requested again.
-    next: Mono,
+    pub(super) next: Mono,
     /// Times in a row that it ended or was refused without having brought anything.
-    failures: u32,
+    pub(super) failures: u32,
     last_byte: Mono,
     /// The widest gap between two signs of life, once there were two.
     longest_silence: Option<Duration>,
-    recent: RecentIds,
-    budget: Budget,
+    pub(super) recent: RecentIds,
+    pub(super) budget: Budget,
     /// The message that is being read came on it.
-    is_read: bool,
+    pub(super) is_being_read: bool,
 }
 
 impl Standalone {
@@ -64,7 +65,7 @@ impl Standalone {
             longest_silence: None,
             recent: RecentIds::default(),
             budget: Budget::of_stream(now),
-            is_read: false,
+            is_being_read: false,
         }
     }
 
@@ -75,15 +76,6 @@ impl Standalone {
 
     pub(super) fn is_in(&self, session_number: u64) -> bool {
         self.session_number == session_number
-    }
-
-    /// Whether the message that is being read came on it.
-    pub(super) fn is_being_read(&self) -> bool {
-        self.is_read
-    }
-
-    pub(super) fn set_being_read(&mut self, is_read: bool) {
-        self.is_read = is_read;
     }
 
     /// Starts from scratch in a new session. Only the budget stays.
@@ -107,16 +99,6 @@ impl Standalone {
         }
     }
 
-    /// Counts further requests that an exchange of it made, such as redirects.
-    pub(super) fn charge(&mut self, now: Mono, requests: u32) {
-        self.budget.charge(now, requests);
-    }
-
-    /// When it may be requested again.
-    pub(super) fn next(&self) -> Mono {
-        self.next
-    }
-
     pub(super) fn hurry(&mut self, now: Mono) {
         self.next = self.next.min(now);
     }
@@ -133,10 +115,6 @@ impl Standalone {
         self.is_opened = is_stream;
         self.last_byte = now;
         self.kept.take_if(|_| is_stream)
-    }
-
-    pub(super) fn is_kept(&self, exchange: ExchangeId) -> bool {
-        self.kept == Some(exchange)
     }
 
     /// Forgets the kept connection if it is over. Returns whether it was.
@@ -177,11 +155,6 @@ impl Standalone {
         [self.on.take(), self.kept.take()].into_iter().flatten()
     }
 
-    /// It ended. Forgets its connection.
-    pub(super) fn ended(&mut self) {
-        self.on = None;
-    }
-
     /// Whether so many refusals came in a row that the next one counts as proof.
     pub(super) fn is_refused_repeatedly(&self) -> bool {
         self.failures >= 2
@@ -199,19 +172,6 @@ impl Standalone {
         };
         self.failures = self.failures.saturating_add(1);
         self.next = now.after(wait.max(at_least));
-    }
-
-    pub(super) fn knows(&self, id: &str) -> bool {
-        self.recent.knows(id)
-    }
-
-    pub(super) fn add_id(&mut self, id: &str) {
-        self.recent.add(id);
-    }
-
-    /// It brought a message.
-    pub(super) fn succeeded(&mut self) {
-        self.failures = 0;
     }
 
     /// A sign of life.

@@ -17,33 +17,21 @@ const LAST_LISTEN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskSubscription {
-    on: Option<ExchangeId>,
+    pub(super) on: Option<ExchangeId>,
     /// The server tasks that it is about.
-    wanted: BTreeSet<String>,
+    pub(super) wanted: BTreeSet<String>,
     /// Whether it is about the lists that hosts want to know of, too.
     has_lists: bool,
     /// When the current one was requested.
     since: Mono,
     /// When it is requested again; set whenever the tasks change.
-    next: Option<Mono>,
+    pub(super) next: Option<Mono>,
     failures: u32,
     /// The server has none.
-    is_refused: bool,
+    pub(super) is_refused: bool,
 }
 
 impl TaskSubscription {
-    pub(super) fn is_refused(&self) -> bool {
-        self.is_refused
-    }
-
-    pub(super) fn exchange(&self) -> Option<ExchangeId> {
-        self.on
-    }
-
-    pub(super) fn next(&self) -> Option<Mono> {
-        self.next
-    }
-
     /// The tasks changed. More changes are awaited before it is requested for them.
     pub(super) fn gather(&mut self, now: Mono) {
         let at = now.after(GATHER);
@@ -53,20 +41,6 @@ impl TaskSubscription {
     /// Whether it reports on all of these already.
     pub(super) fn covers(&self, wanted: &BTreeSet<String>, wants_lists: bool) -> bool {
         self.on.is_some() && wanted.is_subset(&self.wanted) && (self.has_lists || !wants_lists)
-    }
-
-    pub(super) fn set_next(&mut self, next: Option<Mono>) {
-        self.next = next;
-    }
-
-    /// Gives up its exchange.
-    pub(super) fn take_exchange(&mut self) -> Option<ExchangeId> {
-        self.on.take()
-    }
-
-    /// Nothing is wanted any more.
-    pub(super) fn clear(&mut self) {
-        self.wanted.clear();
     }
 
     pub(super) fn requested(
@@ -95,10 +69,5 @@ impl TaskSubscription {
         self.failures = self.failures.saturating_add(1);
         self.next = Some(now.after(jittered(wait, rng)));
         true
-    }
-
-    /// A server was negotiated with, perhaps a different one than before.
-    pub(super) fn allow(&mut self) {
-        self.is_refused = false;
     }
 }

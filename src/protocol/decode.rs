@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
@@ -88,61 +88,6 @@ impl Incoming<'_> {
             | Self::Cancelled(_)
             | Self::Unreadable => false,
         }
-    }
-}
-
-/// A string; any other value is skipped.
-struct Token<'a>(Option<Cow<'a, str>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Token<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct AnyValue;
-        impl<'de> Visitor<'de> for AnyValue {
-            type Value = Token<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a progress token")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Token(Some(Cow::Borrowed(text))))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Token(Some(Cow::Owned(text.to_owned()))))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-                Ok(Token(None))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-                Ok(Token(None))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-                Ok(Token(None))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-                Ok(Token(None))
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Token(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Token(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Token(None))
-            }
-        }
-        from.deserialize_any(AnyValue)
     }
 }
 
@@ -235,7 +180,7 @@ const PROGRESS: &str = "notifications/progress";
 #[serde(rename_all = "camelCase")]
 struct ProgressParams<'a> {
     #[serde(borrow)]
-    progress_token: Token<'a>,
+    progress_token: &'a RawValue,
     progress: f64,
     #[serde(default)]
     total: Option<f64>,
@@ -383,7 +328,8 @@ fn rpc_error(raw: &RawValue) -> RpcError {
 
 fn progress(params: ProgressParams<'_>) -> Option<Incoming<'_>> {
     Some(Incoming::Progress {
-        token: params.progress_token.0?,
+        // Only strings, because longhaul sends no other tokens.
+        token: string(params.progress_token)?,
         value: params.progress,
         total: params.total,
         message: params.message.map(|text| bounded(text.0)),

@@ -80,7 +80,7 @@ const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
 /// How long a stopped keeper waits until its clients have taken its last events.
-const TOLD_WITHIN: Duration = Duration::from_millis(100);
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
 /// Drives the session until this process exits.
 pub(super) async fn drive(

@@ -50,7 +50,9 @@ impl Link {
                 Incoming::Response { id, .. } => {
                     attempts(self, &|attempt| attempt.request_id == id.as_ref())
                 }
-                Incoming::Request { .. } => event_id.is_none_or(|id| !self.standalone.knows(id)),
+                Incoming::Request { .. } => {
+                    event_id.is_none_or(|id| !self.standalone.recent.knows(id))
+                }
                 _ => true,
             };
             let is_suspect = is_alone

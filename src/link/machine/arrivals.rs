@@ -219,7 +219,7 @@ impl Link {
                     active.recovery.budget.charge(now.mono, more);
                 }
             }
-            Some(RequestKind::Standalone) => self.standalone.charge(now.mono, more),
+            Some(RequestKind::Standalone) => self.standalone.budget.charge(now.mono, more),
             Some(RequestKind::Poll(_)) | None => {}
             Some(_) => self.reachability.charge(now, more),
         }

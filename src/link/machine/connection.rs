@@ -55,8 +55,8 @@ impl Link {
         {
             self.aim();
             let needs_legacy_sse =
-                self.negotiation.step() == NegotiationStep::LegacySse || self.record.is_process();
-            match self.negotiation.step() {
+                self.negotiation.step == NegotiationStep::LegacySse || self.record.is_process();
+            match self.negotiation.step {
                 _ if needs_legacy_sse && self.legacy_sse.is_none() => self.open_legacy_sse(),
                 NegotiationStep::Discover => self.discover(),
                 NegotiationStep::Initialize | NegotiationStep::LegacySse => self.send_initialize(),
@@ -128,7 +128,7 @@ impl Link {
         self.record.refuses_session = false;
         self.record.asked_version = self
             .negotiation
-            .pinned()
+            .pinned
             .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
@@ -139,7 +139,7 @@ impl Link {
         self.record.tasks = shake
             .tasks
             .filter(|_| version >= ProtocolVersion::V20251125);
-        if !self.negotiation.is_remembered() || self.record.era_why.is_none() {
+        if !self.negotiation.is_remembered || self.record.era_why.is_none() {
             self.record.era_why = Some(self.why_stateful().to_owned());
         }
         self.record.server_info = shake.server_info;

@@ -167,7 +167,7 @@ impl Link {
         (self.record.session, self.record.is_initialized) = (None, false);
         (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
         self.connection = ConnectionState::Disconnected;
-        self.negotiation.aim_at(NegotiationStep::Initialize);
+        self.negotiation.step = NegotiationStep::Initialize;
         self.record_changed();
     }
 }

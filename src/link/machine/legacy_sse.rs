@@ -73,7 +73,10 @@ impl Link {
                 if let Some(in_flight) = self.in_flight.get_mut(exchange) {
                     in_flight.until = None;
                 }
-                self.legacy_sse = Some(LegacySse::new(exchange, target));
+                self.legacy_sse = Some(LegacySse {
+                    on: exchange,
+                    target,
+                });
                 // Only a process that was inherited knows the handshake already.
                 self.connection = if self.record.is_initialized {
                     ConnectionState::Ready
@@ -140,7 +143,7 @@ impl Link {
     /// HTTP+SSE is no way either: the refusal of the handshake says most. A server that was known by it is negotiated with again.
     pub(super) fn legacy_sse_unsupported(&mut self) {
         self.negotiate_with(NegotiationStep::Discover);
-        if let Some(refusal) = self.negotiation.take_handshake_refusal() {
+        if let Some(refusal) = self.negotiation.no_handshake.take() {
             self.handshake_failed(&HandshakeError::of_status(&refusal));
         }
     }
@@ -246,7 +249,7 @@ impl Link {
     /// Leaves the stream.
     pub(super) fn close_legacy_sse(&mut self) {
         if let Some(legacy_sse) = self.legacy_sse.take() {
-            self.close(legacy_sse.exchange());
+            self.close(legacy_sse.on);
         }
     }
 }

@@ -37,7 +37,7 @@ impl Link {
         let exchange = self.send(RequestKind::Discover, method, Some(id), None);
         self.connection = ConnectionState::Discovering;
         if self.record.is_process()
-            && self.negotiation.pinned().is_none()
+            && self.negotiation.pinned.is_none()
             && let Some(in_flight) = self.in_flight.get_mut(exchange)
         {
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
@@ -47,11 +47,11 @@ impl Link {
     /// A program said nothing to `server/discover`, or ended at it: it may know only the handshake (MCP 2026-07-28,
     /// basic/transports/stdio, backward compatibility).
     pub(super) fn discover_unheard(&mut self, why: String) {
-        if self.negotiation.pinned().is_some() || self.negotiation.was_handshake_refused() {
-            self.negotiation.forget_refusals();
+        if self.negotiation.pinned.is_some() || self.negotiation.was_handshake_refused {
+            self.negotiation.was_handshake_refused = false;
             return self.handshake_failed(&HandshakeError::NoAnswer { why });
         }
-        self.negotiation.discover_unheard();
+        self.negotiation.is_unheard = true;
         self.negotiate_with(NegotiationStep::Initialize);
     }
 
@@ -68,16 +68,16 @@ impl Link {
             has_tasks: found.has_tasks,
         };
         // A session that is only to be made again is not given up for a call that needs none.
-        let is_pinned = self.negotiation.pinned().is_some() && !self.is_known_stateful();
+        let is_pinned = self.negotiation.pinned.is_some() && !self.is_known_stateful();
         if self.has_session() {
             self.keep_session();
         } else if self.record.is_process() || is_pinned {
             self.open_modern(found);
-        } else if self.negotiation.was_handshake_refused() {
+        } else if self.negotiation.was_handshake_refused {
             self.record.refuses_session = true;
             self.open_modern(found);
         } else {
-            self.negotiation.set_second_best(Some(found));
+            self.negotiation.second_best = Some(found);
             self.negotiate_with(NegotiationStep::Initialize);
         }
     }
@@ -93,9 +93,9 @@ impl Link {
 
     /// What the server speaks beside its session is known now.
     fn keep_session(&mut self) {
-        self.negotiation.aim_at(NegotiationStep::Initialize);
+        self.negotiation.step = NegotiationStep::Initialize;
         self.connection = ConnectionState::Ready;
-        self.negotiation.pin(self.config.choice.version);
+        self.negotiation.pinned = self.config.choice.version;
         self.era_is_settled();
         self.subscription = TaskSubscription::default();
         self.gather();
@@ -140,7 +140,7 @@ impl Link {
         if newest.era() != asked.era() && self.has_session() {
             return false;
         }
-        self.negotiation.retry_with(Some(newest));
+        self.negotiation.retry_with = Some(newest);
         self.negotiate_with(match newest.era() {
             Era::Modern => NegotiationStep::Discover,
             Era::Stateful => NegotiationStep::Initialize,
@@ -155,15 +155,14 @@ impl Link {
             self.record.modern = ModernSupport::Refused;
             return self.keep_session();
         }
-        if self.negotiation.pinned().is_none() && versions.iter().filter_map(read).any(is_stateful)
-        {
+        if self.negotiation.pinned.is_none() && versions.iter().filter_map(read).any(is_stateful) {
             self.record.modern = ModernSupport::Refused;
             return self.negotiate_with(NegotiationStep::Initialize);
         }
         if let Some(version) = versions.iter().filter_map(read).max()
             && self
                 .negotiation
-                .pinned()
+                .pinned
                 .is_none_or(|pinned| pinned == version)
         {
             let why = format!(
@@ -182,11 +181,11 @@ impl Link {
 
     /// The server answered, and will keep answering like that.
     fn refused_for_good(&mut self, why: String) {
-        self.negotiation.retry_with(None);
+        self.negotiation.retry_with = None;
         if let Some(version) = self
             .negotiation
-            .pinned()
-            .filter(|_| self.negotiation.pinned() != self.config.choice.version)
+            .pinned
+            .filter(|_| self.negotiation.pinned != self.config.choice.version)
         {
             return self.refuse_version(version, &why);
         }
@@ -218,7 +217,7 @@ impl Link {
     /// The answer to the handshake is not MCP. That says nothing about eras, unless the same server has just answered in
     /// the modern one.
     pub(super) fn not_mcp(&mut self, why: String) {
-        if self.negotiation.pinned().is_none() {
+        if self.negotiation.pinned.is_none() {
             if self.opens_without_session() {
                 return;
             }
@@ -227,13 +226,13 @@ impl Link {
                 return self.negotiate_with(NegotiationStep::Discover);
             }
         }
-        self.negotiation.forget_refusals();
+        self.negotiation.was_handshake_refused = false;
         self.handshake_failed(&HandshakeError::NotMcp { why });
     }
 
     /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
     fn opens_without_session(&mut self) -> bool {
-        let Some(found) = self.negotiation.take_second_best() else {
+        let Some(found) = self.negotiation.second_best.take() else {
             return false;
         };
         self.record.refuses_session = true;
@@ -242,7 +241,7 @@ impl Link {
     }
 
     pub(super) fn is_not_modern(&mut self, because: &str) {
-        if let Some(version) = self.negotiation.pinned() {
+        if let Some(version) = self.negotiation.pinned {
             let why = format!(
                 "it doesn't support MCP {}, which was requested: {because}",
                 version.label()
@@ -253,7 +252,7 @@ impl Link {
         if self.has_session() {
             return self.keep_session();
         }
-        self.negotiation.set_second_best(None);
+        self.negotiation.second_best = None;
         if !self.negotiation.count_refusal() {
             if self.tries_legacy_sse() {
                 return;
@@ -285,8 +284,8 @@ impl Link {
             // A server that offers tasks may break when asked for a session.
             || refusal.status().is_some_and(|status| status >= 500) && !self.record.has_extension();
         if is_transient
-            || self.negotiation.pinned().is_some()
-            || self.negotiation.step() == NegotiationStep::LegacySse
+            || self.negotiation.pinned.is_some()
+            || self.negotiation.step == NegotiationStep::LegacySse
         {
             return false;
         }
@@ -296,7 +295,7 @@ impl Link {
         if self.record.is_initialized && !self.record.is_stateful() {
             // The server refused a session beside the modern era; calls continue there without one.
             self.record.refuses_session = true;
-            self.negotiation.pin(self.config.choice.version);
+            self.negotiation.pinned = self.config.choice.version;
             self.connection = ConnectionState::Ready;
             self.record_changed();
             self.show_all();
@@ -311,7 +310,7 @@ impl Link {
 
     /// Neither era was agreed on: the stream of HTTP+SSE is the last resort. Returns whether that is tried.
     pub(super) fn tries_legacy_sse(&mut self) -> bool {
-        let is_tried = self.negotiation.suggests_legacy_sse();
+        let is_tried = self.negotiation.no_handshake.is_some();
         if is_tried {
             self.negotiate_with(NegotiationStep::LegacySse);
         }
@@ -321,7 +320,7 @@ impl Link {
     /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
     /// one, with a cancel that works and a loss that can be proved. Returns whether it was taken.
     pub(super) fn prefers_modern(&mut self) -> bool {
-        let Some(found) = self.negotiation.take_second_best() else {
+        let Some(found) = self.negotiation.second_best.take() else {
             return false;
         };
         self.negotiation.go_to(NegotiationStep::Discover);
@@ -340,7 +339,7 @@ impl Link {
             can_list: false,
             can_cancel: true,
         };
-        let why = if self.negotiation.pinned().is_some() {
+        let why = if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "the program supports it; in any revision, a call ends with the process that started it"
@@ -383,7 +382,7 @@ impl Link {
 
     /// Why the stateful era was chosen.
     pub(super) fn why_stateful(&self) -> &'static str {
-        if self.negotiation.pinned().is_some() {
+        if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() {
             "the program supports no newer revision"
@@ -391,7 +390,7 @@ impl Link {
             "the server has only the old SSE transport: it rejects a handshake by POST and names its endpoint on a stream"
         } else if self.record.has_extension() {
             "the server also speaks 2026-07-28; each call uses the revision in which it can be resumed"
-        } else if self.negotiation.has_second_best() {
+        } else if self.negotiation.second_best.is_some() {
             "the server offers no tasks in 2026-07-28, so a lost connection would cancel a call; in older revisions, a stream with event ids can be resumed"
         } else {
             "the server supports no newer revision"

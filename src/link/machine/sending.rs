@@ -68,7 +68,7 @@ impl Link {
         let version = self.version_for(&kind, request_id.is_some());
         let has_session = version.is_some_and(|version| version.era() == Era::Stateful);
         let target = self.legacy_sse.as_ref();
-        let target = target.map(|legacy_sse| legacy_sse.target().to_owned());
+        let target = target.map(|legacy_sse| legacy_sse.target.clone());
         let (is_short, within) = (kind.is_short(), kind.time_limit(self.record.is_process()));
         let exchange = self.in_flight.insert(
             InFlight {

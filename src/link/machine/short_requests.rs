@@ -194,7 +194,7 @@ impl Link {
         if in_flight.came.is_some() {
             return self.not_mcp(why);
         }
-        if self.negotiation.take_unheard() {
+        if std::mem::take(&mut self.negotiation.is_unheard) {
             return self.negotiate_with(NegotiationStep::Initialize);
         }
         let is_tried = refusal.is_some_and(|refusal| {

@@ -57,7 +57,7 @@ impl Link {
         let mut at_work = self
             .tasks
             .iter()
-            .filter(|(_, active)| self.standalone.is_being_read() && self.runs_here(active));
+            .filter(|(_, active)| self.standalone.is_being_read && self.runs_here(active));
         let (id, active) = at_work.next()?;
         let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
         (is_new && at_work.next().is_none()).then(|| id.clone())
@@ -109,7 +109,7 @@ impl Link {
             self.close_standalone();
             self.standalone.enter_session(session_number, now);
         }
-        if now < self.standalone.next()
+        if now < self.standalone.next
             || self.connection != ConnectionState::Ready
             || !self.reachability.may_send(self.now)
             || !self.standalone.spend(now)
@@ -148,7 +148,7 @@ impl Link {
     pub(super) fn standalone_brought(&mut self, exchange: ExchangeId, arrival: ExchangeEvent) {
         let now = self.now;
         // Whatever comes on the kept connection proves that it is not dead.
-        if self.standalone.is_kept(exchange)
+        if self.standalone.kept == Some(exchange)
             && let Some(needless) = self.standalone.return_to_kept()
         {
             self.close(needless);
@@ -164,18 +164,18 @@ impl Link {
         let has_data = !data.is_empty();
         if let Some(id) = &id {
             let is_known = has_data
-                && (self.standalone.knows(id)
+                && (self.standalone.recent.knows(id)
                     || self.standalone_record().cursors.data.as_ref() == Some(id));
             if is_known {
                 return;
             }
-            self.standalone.add_id(id);
+            self.standalone.recent.add(id);
         }
         if has_data {
-            self.standalone.succeeded();
-            self.standalone.set_being_read(true);
+            self.standalone.failures = 0;
+            self.standalone.is_being_read = true;
             self.read(None, id.as_deref(), &data);
-            self.standalone.set_being_read(false);
+            self.standalone.is_being_read = false;
         }
         // Last, so that one save holds the cursor and what the event changed.
         if let Some(id) = id {
@@ -202,7 +202,7 @@ impl Link {
             // The server serves no other beside it (409), or the new connection failed.
             return;
         }
-        self.standalone.ended();
+        self.standalone.on = None;
         if !self.standalone.is_in(self.record.session_number) {
             return;
         }
@@ -258,7 +258,7 @@ impl Link {
         if !is_wanted {
             return due;
         }
-        let way = self.reachability.next_try().unwrap_or(standalone.next());
-        earliest(due, Some(standalone.next().max(way)))
+        let way = self.reachability.next_try().unwrap_or(standalone.next);
+        earliest(due, Some(standalone.next.max(way)))
     }
 }

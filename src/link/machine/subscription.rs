@@ -20,7 +20,7 @@ impl Link {
     /// Whether there is a subscription: the stateful era has its standalone stream instead.
     pub(super) fn may_listen(&self) -> bool {
         let is_of_use = self.record.has_extension() || self.wants_lists();
-        is_of_use && !self.subscription.is_refused()
+        is_of_use && !self.subscription.is_refused
     }
 
     /// Whether hosts want to know when a list changes. In the stateful era the standalone stream tells.
@@ -39,7 +39,7 @@ impl Link {
 
     /// Opens or renews the streams that report on our tasks: the session's stream and the subscription.
     pub(super) fn step_listening(&mut self) {
-        let next = self.subscription.next();
+        let next = self.subscription.next;
         let is_due = next.is_some_and(|next| self.now.mono >= next);
         if !is_due
             || self.connection != ConnectionState::Ready
@@ -54,23 +54,23 @@ impl Link {
             .collect();
         let wants_lists = self.wants_lists();
         if self.subscription.covers(&wanted, wants_lists) {
-            self.subscription.set_next(None);
+            self.subscription.next = None;
             return;
         }
         match self.may_ask() {
             Ok(()) => {}
             Err(later) => {
                 if later.is_some() {
-                    self.subscription.set_next(later);
+                    self.subscription.next = later;
                 }
                 return;
             }
         }
-        self.subscription.set_next(None);
+        self.subscription.next = None;
         self.end_subscription();
         self.mark_unsubscribed();
         if wanted.is_empty() && !wants_lists {
-            self.subscription.clear();
+            self.subscription.wanted.clear();
             return;
         }
         let request_id = self.in_flight.new_request_id();
@@ -86,7 +86,7 @@ impl Link {
     /// Leaves a subscription. On pipes there is no stream to close: there the server is notified (2026-07-28,
     /// basic/patterns/cancellation).
     fn end_subscription(&mut self) {
-        let Some(on) = self.subscription.take_exchange() else {
+        let Some(on) = self.subscription.on.take() else {
             return;
         };
         let in_flight = self.in_flight.get(on);
@@ -100,7 +100,7 @@ impl Link {
 
     /// The server ends a subscription, where it cannot do so by closing its stream.
     pub(super) fn listening_withdrawn(&mut self, raw_id: &str) {
-        let Some(on) = self.subscription.exchange() else {
+        let Some(on) = self.subscription.on else {
             return;
         };
         let in_flight = self.in_flight.get(on);
@@ -167,8 +167,8 @@ impl Link {
 
     /// A server was negotiated with, perhaps a different one than before.
     pub(super) fn session_opened(&mut self) {
-        self.subscription.allow();
-        if let Some(on) = self.subscription.take_exchange() {
+        self.subscription.is_refused = false;
+        if let Some(on) = self.subscription.on.take() {
             self.close(on);
         }
         self.gather();

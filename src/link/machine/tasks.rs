@@ -236,7 +236,7 @@ impl Link {
                 next = earliest(next, Self::next_look(active));
             }
         }
-        let subscription = self.subscription.next().filter(|_| self.may_listen());
+        let subscription = self.subscription.next.filter(|_| self.may_listen());
         let next = earliest(next, subscription)?;
         Some(
             self.reachability

@@ -91,7 +91,7 @@ impl Link {
 
     /// What waits first says which revision to negotiate.
     pub(super) fn aim(&mut self) {
-        if self.negotiation.has_second_best() {
+        if self.negotiation.second_best.is_some() {
             // Half of what there is to find out is known.
             return;
         }
@@ -100,18 +100,18 @@ impl Link {
         };
         let first = self.wanted_versions().next().flatten();
         let first = first.filter(|version| !is_beside(version));
-        self.negotiation.pin(first.or(self.config.choice.version));
+        self.negotiation.pinned = first.or(self.config.choice.version);
         match first.map(ProtocolVersion::era) {
-            _ if self.negotiation.step() == NegotiationStep::LegacySse => {}
-            Some(Era::Modern) => self.negotiation.aim_at(NegotiationStep::Discover),
-            Some(Era::Stateful) => self.negotiation.aim_at(NegotiationStep::Initialize),
+            _ if self.negotiation.step == NegotiationStep::LegacySse => {}
+            Some(Era::Modern) => self.negotiation.step = NegotiationStep::Discover,
+            Some(Era::Stateful) => self.negotiation.step = NegotiationStep::Initialize,
             None => {}
         }
     }
 
     /// Asks for what is missing, beside what stands.
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
-        self.negotiation.pin(asked.or(self.config.choice.version));
+        self.negotiation.pinned = asked.or(self.config.choice.version);
         self.negotiate_with(step);
     }
 
@@ -138,10 +138,10 @@ impl Link {
             (self.record.session, self.record.is_initialized) = (None, false);
             (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
             self.connection = ConnectionState::Disconnected;
-            self.negotiation.aim_at(match self.record.modern {
+            self.negotiation.step = match self.record.modern {
                 ModernSupport::Unknown => NegotiationStep::Discover,
                 _ => NegotiationStep::Initialize,
-            });
+            };
         }
         self.record_changed();
     }

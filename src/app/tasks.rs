@@ -26,7 +26,7 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             task_row.view.task.control,
         );
         let was_forgotten = task_row.view.task.forgotten_at.is_some();
-        let (seq, old_seq) = (view.task.seq, task_row.view.task.seq);
+        let updates = view.task.seq.saturating_sub(task_row.view.task.seq);
         let old_title = task_row.view.task.title().to_owned();
         let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
         task_row.update(view, now);
@@ -52,7 +52,7 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             state.list.refresh.is_order_stale = true;
         }
         is_renamed = task_row.view.task.title() != old_title;
-        away::count_updates(state, seq.saturating_sub(old_seq), now.wall);
+        away::count_updates(state, updates, now.wall);
         // It may match the filter now, or no longer.
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {

@@ -37,6 +37,9 @@ pub struct NewCall {
     /// Never attach to an earlier call of the same host.
     #[serde(default)]
     pub never_attaches: bool,
+    /// Earlier calls whose results the caller has read, which the driver may not know yet: this call repeats none of them.
+    #[serde(default)]
+    pub has_read: Vec<TaskId>,
     /// Time limits.
     pub limits: Limits,
     /// How to handle the server's questions.
@@ -66,6 +69,7 @@ impl NewCall {
             must_survive: false,
             is_unchecked: false,
             never_attaches: false,
+            has_read: Vec::new(),
             limits: Limits::default(),
             on_input: OnInput::Ask,
             protocol: None,

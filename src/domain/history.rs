@@ -1,12 +1,9 @@
 //! The history of a task: every event exactly once and in order, for `watch`, the log tab and exports.
 
 use compact_str::CompactString;
-use serde::{
-    Deserialize, Serialize,
-    de::value::{Error, StrDeserializer},
-};
+use serde::{Deserialize, Serialize};
 
-use super::{Elicitation, EventId, Wall, text};
+use super::{Elicitation, EventId, LogLevel, Wall, text};
 
 /// One entry of a task's history. `seq` is assigned when the entry is saved, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,41 +174,4 @@ pub enum HistoryEvent {
         /// The reason, if there is one.
         reason: Option<String>,
     },
-}
-
-/// The severity of a log message, lowest first (MCP 2025-11-25, utilities/logging).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "named as in RFC 5424")]
-pub enum LogLevel {
-    Debug,
-    #[default]
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl LogLevel {
-    /// The name in messages and on the screen.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-
-    /// Parses the name; unknown levels count as info.
-    pub fn parse(name: &str) -> Self {
-        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
-    }
 }

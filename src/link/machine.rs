@@ -318,6 +318,11 @@ impl Link {
         self.tasks.contains_key(id)
     }
 
+    /// A task that this machine holds.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.get(id).map(|active| &active.task)
+    }
+
     /// The task that an exchange is for, where it is for one alone.
     pub fn task_of(&self, exchange: ExchangeId) -> Option<&TaskId> {
         match &self.in_flight.get(exchange)?.kind {

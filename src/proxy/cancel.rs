@@ -10,8 +10,8 @@ use crate::domain::{Mono, TaskId};
 #[derive(Debug, Default)]
 pub(super) struct PendingCancels {
     pub(super) due: BTreeMap<TaskId, DueCancel>,
-    /// Requests that were cancelled before their task was started, and why.
-    pub(super) early: BTreeMap<String, String>,
+    /// Requests that were cancelled before their task was started, why, and how long their callers had waited.
+    pub(super) early: BTreeMap<String, (String, Duration)>,
 }
 
 /// A call that is cancelled soon.

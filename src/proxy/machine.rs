@@ -139,6 +139,8 @@ enum Asked {
     },
     Start {
         id: String,
+        /// The task, unless the call repeats an earlier one.
+        task: TaskId,
     },
     Collect {
         id: String,
@@ -155,6 +157,8 @@ enum Asked {
         id: String,
         list: CallList,
     },
+    /// The note that the host has read the result of this task.
+    Delivered(TaskId),
     /// Nothing depends on it.
     Note,
 }
@@ -296,6 +300,11 @@ impl Proxy {
                     self.result_cancelled(message, &mut read);
                 }
                 self.delivered.extend(read.iter().map(|it| it.task.clone()));
+                let is_driven = !self.is_undriven;
+                for result in read {
+                    self.note(result.task, Collected::Delivered);
+                }
+                let notes = self.effects.len();
                 for message in messages {
                     match message {
                         Ok(message) => self.host_said(message),
@@ -305,9 +314,9 @@ impl Proxy {
                         }
                     }
                 }
-                // After what the host waits for now.
-                for result in read {
-                    self.note(result.task, Collected::Delivered);
+                if is_driven {
+                    // What the host waits for goes first.
+                    self.effects.rotate_left(notes);
                 }
             }
             ProxyInput::TooLong => {
@@ -332,7 +341,12 @@ impl Proxy {
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
     pub fn has_open_requests(&self) -> bool {
-        let is_open = |asked: &Asked| !matches!(asked, Asked::Collect { .. } | Asked::Note);
+        let is_open = |asked: &Asked| {
+            !matches!(
+                asked,
+                Asked::Collect { .. } | Asked::Delivered(_) | Asked::Note
+            )
+        };
         self.asked.values().any(is_open)
     }
 
@@ -468,12 +482,14 @@ impl Proxy {
     }
 
     fn note(&mut self, id: TaskId, how: Collected) {
+        let mut asked = Asked::Note;
         if how == Collected::Delivered {
             self.views.remove(&id);
             self.open_tasks.remove(&id);
             self.questions.forget(&id);
+            asked = Asked::Delivered(id.clone());
         }
-        self.ask(Asked::Note, SessionRequest::Collected { id, how });
+        self.ask(asked, SessionRequest::Collected { id, how });
     }
 
     fn host_closed(&mut self) {
@@ -549,32 +565,6 @@ impl Proxy {
         let (host, directory) = (&self.host.profile.name, &self.options.directory);
         let caller = view.task.caller.as_deref();
         caller.is_some_and(|caller| caller.is_host(host, directory))
-    }
-
-    /// A new driver knows nothing of what its predecessor's clients wait for.
-    fn driver_changed(&mut self) {
-        self.is_undriven = false;
-        if self.introduction.is_some() {
-            self.ask(Asked::Introduce(None), self.introduce());
-            self.repeat_server_state();
-        }
-        let calls = self.calls.values();
-        let answered = self.written.iter().map(|it| it.task.clone());
-        let tasks: BTreeSet<TaskId> = calls
-            .filter_map(|call| call.task.clone())
-            .chain(answered)
-            .collect();
-        for task in &tasks {
-            self.ask(Asked::Note, SessionRequest::Collect(task.clone()));
-        }
-        for task in self
-            .open_tasks
-            .difference(&tasks)
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            self.ask(Asked::Note, SessionRequest::Follow(task));
-        }
     }
 
     /// The host's requests that wait for a task.

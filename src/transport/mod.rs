@@ -20,6 +20,7 @@ mod secrets;
 pub mod sse;
 pub mod stdio;
 mod traffic;
+mod written;
 
 pub use fetch::{FetchError, FetchRequest, FetchResponse, Fetcher};
 pub use frame::{DEFAULT_CAP_BYTES, Frame, Oversize, SplitItem, Splitter};

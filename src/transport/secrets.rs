@@ -8,7 +8,8 @@
 //! and the transport restores the secret on the way out ([`Secrets::restore`]). The marker names the secret but is not
 //! derived from it, so a saved marker reveals nothing. After a restart it is resolved with the header, token or session id
 //! that the same request carries anyway. If this process doesn't know the secret, the stream is not resumed and the task
-//! waits for its credentials. Only values that this server sent or received are ever restored.
+//! waits for its credentials. Only values that this server sent or received are ever restored, and never in the arguments of
+//! a call or in an answer: an agent that was deceived could write a marker there.
 //!
 //! These values are secrets:
 //! - tokens, client secrets, server session ids and the value of `--bearer-env`, from 6 bytes (session ids from 8);
@@ -35,6 +36,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use url::{Url, form_urlencoded};
 
+use super::written;
 use crate::domain::{decode_base64, replace_lone_surrogates};
 
 /// The start of a marker.
@@ -292,9 +294,14 @@ impl Secrets {
         self.restore_with(text, str::to_owned)
     }
 
-    /// As [`Self::restore`], with JSON escapes.
+    /// As [`Self::restore`] for a message, with JSON escapes. What the user or an agent wrote stays as it is: nobody may
+    /// have a secret sent by writing its marker.
     pub(super) fn restore_in_json<'t>(&self, json: &'t str) -> Cow<'t, str> {
-        self.restore_with(json, json_escaped)
+        if !json.contains(MARKER) {
+            return Cow::Borrowed(json);
+        }
+        let restored = written::replace_outside(json, |part| self.restore_with(part, json_escaped));
+        restored.map_or(Cow::Borrowed(json), Cow::Owned)
     }
 
     /// The first marker in a text whose secret this process does not know.
@@ -704,6 +711,13 @@ mod tests {
             r#"{"id":"a/\"canary\"","b":"[redacted:y] [redacted:"}"#
         );
         assert!(matches!(secrets.restore("plain"), Cow::Borrowed("plain")));
+        let json = r#"{"params":{"arguments":{"url":"[redacted:x-key]"},"cursor":"[redacted:x-key]",
+            "inputResponses":"[redacted:x-key]"},"id":"[redacted:server-session]"}"#;
+        assert_eq!(
+            secrets.restore_in_json(json),
+            r#"{"params":{"arguments":{"url":"[redacted:x-key]"},"cursor":"a/\"canary\"",
+            "inputResponses":"[redacted:x-key]"},"id":"session-0815"}"#
+        );
         assert_eq!(
             secrets
                 .first_unknown("1:[redacted:x-key]:[redacted:y]")

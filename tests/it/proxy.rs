@@ -132,6 +132,42 @@ fn a_result_is_delivered_once_its_end_was_read() {
 }
 
 #[test]
+fn a_call_that_is_cancelled_and_repeated_at_once_runs_once() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    let call = host.start_call("work", &json!({}));
+    // Before the host can know that the call has started.
+    let params = json!({"requestId": call, "reason": "Request timed out"});
+    host.notify("notifications/cancelled", &params);
+    let again = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    finish_steps(&kept);
+    let result = host.response(again);
+    assert!(text(&result["result"]).ends_with(" steps"), "{result}");
+    assert_eq!(runs(&kept), 1);
+    host.close();
+}
+
+#[test]
+fn a_result_that_was_read_is_not_given_to_a_call_after_the_keeper_ends() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server], &json!({}));
+    finish_steps(&kept);
+    for run in 1..=3 {
+        let result = host.call("work", &json!({}));
+        assert!(text(&result).ends_with(" steps"), "{result}");
+        assert_eq!(runs(&kept), run);
+        match run {
+            1 => drop(kept.ok(&["keeper", "stop"])),
+            _ => kept.kill_keeper(),
+        }
+    }
+    host.close();
+}
+
+#[test]
 fn a_call_made_just_before_the_host_closes_is_run() {
     let kept = Kept::new();
     let server = steps(&kept);

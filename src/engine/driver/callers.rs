@@ -17,9 +17,9 @@ impl Driver<'_> {
     fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
         call.caller.as_ref().filter(|_| !call.never_attaches)?;
         self.proxies.forget_gone(self.snapshots);
-        // A call that was started a moment ago is not published yet.
         self.publish_changes(now);
-        self.proxies.repeated(call, self.snapshots, now.wall)
+        let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
+        self.proxies.repeated(call, self.snapshots, held, now.wall)
     }
 
     /// Updates the hosts of each link.

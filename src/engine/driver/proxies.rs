@@ -208,11 +208,13 @@ impl Proxies {
         listeners.map(|(reader, _)| *reader).collect()
     }
 
-    /// The call that this one repeats: the same host asked the same before, gave up, and never got the result.
-    pub(super) fn repeated(
+    /// The call that this one repeats: the same host asked the same before, gave up, and never got the result. `held` finds
+    /// a task that was started a moment ago and is not published yet.
+    pub(super) fn repeated<'l>(
         &self,
         call: &NewCall,
         snapshots: &Snapshots,
+        held: impl Fn(&TaskId) -> Option<&'l Task>,
         now: Wall,
     ) -> Option<TaskId> {
         let caller = call.caller.as_deref()?;
@@ -230,12 +232,14 @@ impl Proxies {
         let free = self
             .undelivered
             .iter()
-            .filter(|id| !self.collectors.contains_key(*id));
-        let views = free.filter_map(|id| snapshots.task(id));
-        let newest = views
-            .filter(|view| is_same(&view.task) && !is_cancelled(&view.task))
-            .max_by_key(|view| view.task.created_at);
-        newest.map(|view| view.task.id.clone())
+            .filter(|id| !self.collectors.contains_key(*id) && !call.has_read.contains(id));
+        let same = free.filter_map(|id| {
+            let shown = snapshots.task(id);
+            let task = shown.as_ref().map(|view| &view.task).or_else(|| held(id))?;
+            (is_same(task) && !is_cancelled(task)).then_some((task.created_at, id))
+        });
+        same.max_by_key(|(created, _)| *created)
+            .map(|(_, id)| id.clone())
     }
 }
 

@@ -46,7 +46,10 @@ impl Proxy {
             ) => {
                 self.refuse(&id, message::SERVER_ERROR, &error.to_string());
             }
-            (Asked::Start { id }, Ok(SessionResponse::Started(task))) => self.started(&id, task),
+            (Asked::Start { id, task: own }, Ok(SessionResponse::Started(task))) => {
+                let is_own = task == own;
+                self.started(&id, task, is_own);
+            }
             (Asked::Collect { id }, Ok(_)) => self.collects(&id),
             (
                 Asked::Task {
@@ -66,7 +69,7 @@ impl Proxy {
                 CallList::Tasks(after) => self.list_tasks(&id, &calls, after.as_ref()),
             },
             // Nothing was sent.
-            (Asked::Start { id } | Asked::Collect { id }, Err(error))
+            (Asked::Start { id, .. } | Asked::Collect { id }, Err(error))
                 if self.calls.remove(&id).is_some() =>
             {
                 self.respond(&id, &failure(&error.to_string()));

@@ -124,7 +124,11 @@ impl Proxy {
                 }
                 let new = self.new_call(&id, name, text, params.get("_meta"));
                 self.calls.insert(id.clone(), call);
-                self.ask(Asked::Start { id }, SessionRequest::Start(Box::new(new)));
+                let task = new.id.clone();
+                self.ask(
+                    Asked::Start { id, task },
+                    SessionRequest::Start(Box::new(new)),
+                );
             }
         }
     }
@@ -203,6 +207,13 @@ impl Proxy {
         );
         // The server checks them, and says what is wrong in its own words.
         call.is_unchecked = true;
+        let notes = self.asked.values();
+        call.has_read = notes
+            .filter_map(|asked| match asked {
+                Asked::Delivered(task) => Some(task.clone()),
+                _ => None,
+            })
+            .collect();
         let settings = &self.options.settings;
         call.never_attaches = settings.never_attach.contains(&call.tool);
         let keep = settings.keep.unwrap_or(Caller::KEEP).as_millis();
@@ -224,10 +235,11 @@ impl Proxy {
     }
 
     /// The task of a call is saved.
-    pub(super) fn started(&mut self, id: &str, task: TaskId) {
+    /// `is_own` tells whether the call got a task of its own.
+    pub(super) fn started(&mut self, id: &str, task: TaskId, is_own: bool) {
         let Some(call) = self.calls.get_mut(id) else {
             // Cancelled in between.
-            return self.started_after_cancel(id, task);
+            return self.started_after_cancel(id, task, is_own);
         };
         call.task = Some(task.clone());
         self.open_tasks.insert(task.clone());

@@ -39,16 +39,20 @@ impl Proxy {
             self.asked.retain(|_, asked| !is_it(asked));
             return;
         };
-        match call.task.clone() {
-            Some(task) => {
-                let waited = self.now.mono.since(call.began);
-                self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
-                self.call_cancelled(task, &reason, waited);
-            }
-            None => {
-                self.cancels.early.insert(id, reason);
-            }
+        let waited = self.now.mono.since(call.began);
+        if let Some(task) = call.task.clone() {
+            self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
+            return self.call_cancelled(task, &reason, waited);
         }
+        let started = self.asked.values().find_map(|asked| match asked {
+            Asked::Start { id: of, task } if *of == id => Some(task.clone()),
+            _ => None,
+        });
+        if let Some(task) = started.filter(|_| self.continues_after(&reason)) {
+            // The host may repeat the call before this one is known to have started.
+            self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
+        }
+        self.cancels.early.insert(id, (reason, waited));
     }
 
     /// A cancel of a request whose result was just written: the host gave up before it had read the result.
@@ -82,9 +86,21 @@ impl Proxy {
     }
 
     /// The task of a call that was cancelled before it was saved.
-    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId) {
-        if let Some(reason) = self.cancels.early.remove(id) {
-            self.call_cancelled(task, &reason, Duration::ZERO);
+    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId, is_own: bool) {
+        if let Some((reason, waited)) = self.cancels.early.remove(id) {
+            if !is_own && self.continues_after(&reason) {
+                self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
+            }
+            self.call_cancelled(task, &reason, waited);
+        }
+    }
+
+    /// Whether a call that the host cancels for this reason may continue, so that the host can repeat it.
+    fn continues_after(&self, reason: &str) -> bool {
+        match self.options.settings.on_cancel.unwrap_or_default() {
+            OnCancel::Continue => true,
+            OnCancel::Stop => false,
+            OnCancel::TimeoutContinues => meaning(reason, self.host.cancels) != Meaning::Person,
         }
     }
 

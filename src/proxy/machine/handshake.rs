@@ -1,12 +1,15 @@
 //! The handshake with the host: the server's own introduction, as far as the proxy can keep what it promises.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Host, IntroductionMethod, Proxy};
 use crate::{
-    domain::{Era, HostCapabilities, HostProfile, Introduction, ProtocolVersion},
+    domain::{
+        Era, HostCapabilities, HostProfile, Introduction, ProtocolVersion, SessionRequest, TaskId,
+    },
     proxy::{
         era::{MODERN, SERVER_INFO},
         host_task::{self, EXTENSION},
@@ -99,6 +102,32 @@ impl Proxy {
             self.learn_limit(Duration::from_millis(timeout));
         }
         self.introduction = Some(introduction);
+    }
+
+    /// A new driver knows nothing of what its predecessor's clients wait for.
+    pub(super) fn driver_changed(&mut self) {
+        self.is_undriven = false;
+        if self.introduction.is_some() {
+            self.ask(Asked::Introduce(None), self.introduce());
+            self.repeat_server_state();
+        }
+        let calls = self.calls.values();
+        let answered = self.written.iter().map(|it| it.task.clone());
+        let tasks: BTreeSet<TaskId> = calls
+            .filter_map(|call| call.task.clone())
+            .chain(answered)
+            .collect();
+        for task in &tasks {
+            self.ask(Asked::Note, SessionRequest::Collect(task.clone()));
+        }
+        for task in self
+            .open_tasks
+            .difference(&tasks)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            self.ask(Asked::Note, SessionRequest::Follow(task));
+        }
     }
 
     pub(super) fn is_server_modern(&self) -> bool {

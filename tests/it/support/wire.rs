@@ -14,8 +14,8 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        HistoryEntry, HistoryEvent, Limits, LinkRecord, Mono, NewCall, OnInput, ProtocolVersion,
-        Row, ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
+        SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{ExchangeEvent, Method},
@@ -74,24 +74,8 @@ pub(crate) async fn run(record: LinkRecord, tool: &str, arguments: &str, speed: 
     let mut wire = Wire::new(record, speed);
     let tool = tool.to_owned();
     let id = TaskId::from_bits(fastrand::u64(..));
-    let call = NewCall {
-        id: id.clone(),
-        server: ServerName::new("lab"),
-        tool: tool.clone(),
-        arguments: arguments.to_owned(),
-        name: None,
-        tag: None,
-        once: None,
-        origin: None,
-        must_survive: false,
-        is_unchecked: false,
-        never_attaches: false,
-        limits: Limits::default(),
-        on_input: OnInput::Ask,
-        protocol: None,
-        checkpoint: None,
-        caller: None,
-    };
+    let server = ServerName::new("lab");
+    let call = NewCall::new(id.clone(), server, tool.clone(), arguments.to_owned());
     wire.feed(Input::Ask {
         ask: 1,
         what: SessionRequest::Start(Box::new(call)),

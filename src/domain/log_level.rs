@@ -1,0 +1,43 @@
+//! The levels of log messages.
+
+use serde::{
+    Deserialize, Serialize,
+    de::value::{Error, StrDeserializer},
+};
+
+/// The severity of a log message, lowest first (MCP 2025-11-25, utilities/logging).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "named as in RFC 5424")]
+pub enum LogLevel {
+    Debug,
+    #[default]
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    /// The name in messages and on the screen.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// Parses the name; unknown levels count as info.
+    pub fn parse(name: &str) -> Self {
+        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
+    }
+}

@@ -17,7 +17,7 @@ pub enum Focus {
 }
 
 /// The tabs of the detail pane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[expect(missing_docs, reason = "the names are those on the screen")]
 pub enum Tab {
     #[default]
@@ -31,25 +31,11 @@ pub enum Tab {
 
 impl Tab {
     /// All tabs, from left to right.
-    pub const ALL: [Self; 6] = [
-        Self::Now,
-        Self::Log,
-        Self::Result,
-        Self::Arguments,
-        Self::Trace,
-        Self::Resume,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The label on the tab.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Now => "Now",
-            Self::Log => "Log",
-            Self::Result => "Result",
-            Self::Arguments => "Arguments",
-            Self::Trace => "Trace",
-            Self::Resume => "Resume",
-        }
+        self.into()
     }
 }
 

@@ -144,6 +144,8 @@ impl ListRow {
 /// What the list is sorted by inside its groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the columns")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SortKey {
     /// Newest first.
     #[default]
@@ -168,14 +170,7 @@ impl SortKey {
 
     /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Newest => "newest",
-            Self::State => "state",
-            Self::Task => "task",
-            Self::Server => "server",
-            Self::Progress => "progress",
-            Self::IfCut => "if-cut",
-        }
+        self.into()
     }
 
     /// The next one in `ALL`, cyclically.

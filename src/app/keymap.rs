@@ -178,7 +178,7 @@ impl Keymap {
     fn help_all(&self) -> Vec<HelpLine> {
         let mut lines = Vec::new();
         let mut seen: Vec<(Action, &str)> = Vec::new();
-        for scope in Scope::ALL {
+        for scope in Scope::ALL.iter().copied() {
             let of_scope: Vec<&(&Binding, Vec<Chord>)> = self
                 .rows
                 .iter()
@@ -255,7 +255,7 @@ mod tests {
             let mut seen = Vec::new();
             for binding in BINDINGS
                 .iter()
-                .filter(|binding| binding.scopes.contains(&scope))
+                .filter(|binding| binding.scopes.contains(scope))
             {
                 for chord in binding.chords {
                     assert!(!seen.contains(chord), "{chord} twice in {scope:?}");

@@ -85,7 +85,7 @@ pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
     let mut x = wide(id).saturating_add(5);
     let is_shown = |tab: &Tab| columns >= 64 || *tab == state.detail.tab;
     let mut tabs = Vec::new();
-    for tab in Tab::ALL.into_iter().filter(is_shown) {
+    for tab in Tab::ALL.iter().copied().filter(is_shown) {
         let label = if tab == state.detail.tab {
             format!("[{}]", tab.label())
         } else {

@@ -21,17 +21,12 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
     let mut is_renamed = false;
     let mut has_changed = false;
     if let Some(task_row) = state.tasks.get_mut(&id) {
-        let (status, asked) = (
-            task_row.view.task.status.clone(),
-            task_row.view.task.control,
-        );
-        let was_forgotten = task_row.view.task.forgotten_at.is_some();
-        let updates = view.task.seq.saturating_sub(task_row.view.task.seq);
-        let old_title = task_row.view.task.title().to_owned();
-        let was_restored = matches!(task_row.view.contact, Connectivity::Unwatched { .. });
+        let old = Arc::clone(&task_row.view);
+        let was_restored = matches!(old.contact, Connectivity::Unwatched { .. });
         task_row.update(view, now);
         let task = &task_row.view.task;
-        has_changed = task.status != status || asked.is_some() && task.control.is_none();
+        has_changed =
+            task.status != old.task.status || old.task.control.is_some() && task.control.is_none();
         if was_restored
             && task_row.listed_group != task_row.group()
             && task_row.settled_at.is_some()
@@ -44,14 +39,15 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         if task_row.listed_group != task_row.group() {
             state.list.refresh.regrouping.insert(id.clone());
         }
-        is_asked_for = was_forgotten != task_row.view.task.forgotten_at.is_some();
+        is_asked_for = old.task.forgotten_at.is_some() != task_row.view.task.forgotten_at.is_some();
         if is_asked_for
             || state.list.sort != SortKey::Newest
             || state.list.grouping == Grouping::Status
         {
             state.list.refresh.is_order_stale = true;
         }
-        is_renamed = task_row.view.task.title() != old_title;
+        is_renamed = task_row.view.task.title() != old.task.title();
+        let updates = task_row.view.task.seq.saturating_sub(old.task.seq);
         away::count_updates(state, updates, now.wall);
         // It may match the filter now, or no longer.
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;

@@ -17,6 +17,8 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 /// The status of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum CheckpointStatus {
     Running,
     Paused,
@@ -30,14 +32,7 @@ pub(super) enum CheckpointStatus {
 impl CheckpointStatus {
     /// The status as clients read it.
     pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Cancelled => "cancelled",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
+        self.into()
     }
 
     fn of(label: &str) -> Self {

@@ -5,12 +5,9 @@ use std::sync::atomic::Ordering;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
-        CompleteRequestMethod, CompleteRequestParams, CompleteResult, CreateTaskResult,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult,
         CustomRequest, CustomResult, DiscoverResult, GetTaskParams, GetTaskResult,
-        InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
-        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
         ServerConfig, TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
     },
     service::RequestContext,
@@ -53,42 +50,6 @@ impl ServerHandler for Handler {
             self.supported_protocol_versions().into_owned(),
             info,
         ))
-    }
-
-    // By default the SDK answers these with empty lists, but the server does not declare these capabilities.
-
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
-    }
-
-    async fn list_resources(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
-    }
-
-    async fn list_resource_templates(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<
-            ListResourceTemplatesRequestMethod,
-        >())
-    }
-
-    async fn complete(
-        &self,
-        _request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn list_tools(

@@ -81,10 +81,14 @@ fn rename(parts: &mut Parts, message: &mut Value, method: &str) -> Option<String
     Some(message.to_string())
 }
 
-/// Whether the SDK lacks types for part of this request.
+/// Whether the SDK lacks types for part of this request, or would answer it wrongly.
 fn is_unknown(is_modern: bool, method: &str, params: Option<&Value>) -> bool {
     match method {
         "subscriptions/listen" => is_modern,
+        // By default the SDK answers these with empty lists, but the server does not declare these capabilities.
+        "prompts/list" | "resources/list" | "resources/templates/list" | "completion/complete" => {
+            true
+        }
         "tools/list" | "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" => !is_modern,
         "tools/call" => !is_modern && params.is_some_and(|params| params.get("task").is_some()),
         _ => false,

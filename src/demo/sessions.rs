@@ -16,7 +16,7 @@ use rmcp::{
         RequestId, ServerJsonRpcMessage,
     },
     transport::streamable_http_server::session::{
-        EventStore, RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
+        EventStore, ServerSseMessage, SessionId, SessionManager,
         local::{LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionError},
     },
 };
@@ -272,13 +272,6 @@ impl SessionManager for Sessions {
         self.events
             .resume(&position, Self::current_connection())
             .map_err(store_error)
-    }
-
-    async fn restore_session(
-        &self,
-        _id: SessionId,
-    ) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
-        Ok(RestoreOutcome::NotSupported)
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {

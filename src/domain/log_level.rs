@@ -9,6 +9,8 @@ use serde::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "named as in RFC 5424")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum LogLevel {
     Debug,
     #[default]
@@ -24,16 +26,7 @@ pub enum LogLevel {
 impl LogLevel {
     /// The name in messages and on the screen.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
+        self.into()
     }
 
     /// Parses the name; unknown levels count as info.

@@ -9,6 +9,8 @@ use super::{Stamp, Wall, text};
 /// The status of a task, as far as the server has confirmed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "reason")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Status {
     /// Started, or waiting to be sent ([`Task::is_queued`](super::Task::is_queued)), and not known to have ended.
     Running,
@@ -43,16 +45,7 @@ impl Status {
 
     /// The name on the command line and in `--json`.
     pub fn label(&self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::InputRequired => "input-required",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Lost(_) => "lost",
-            Self::Unknown(_) => "unknown",
-        }
+        self.into()
     }
 
     /// The text of its row and group on the screen.
@@ -210,6 +203,8 @@ pub struct ControlRequest {
 /// The kinds of [`ControlRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum ControlKind {
     /// Pause was requested.
     Pausing,
@@ -222,11 +217,7 @@ pub enum ControlKind {
 impl ControlKind {
     /// The name on the screen and in `--json`.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Pausing => "pausing",
-            Self::Resuming => "resuming",
-            Self::Cancelling => "cancelling",
-        }
+        self.into()
     }
 }
 
@@ -236,6 +227,8 @@ const QUIET_AFTER: Duration = Duration::from_secs(20);
 /// The state of the connection that carries a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Connectivity {
     /// A stream is open, or the server was polled recently.
     Live {
@@ -279,15 +272,7 @@ pub enum Connectivity {
 impl Connectivity {
     /// The name on the screen and in `--json`.
     pub fn label(&self) -> &'static str {
-        match self {
-            Self::Live { .. } => "live",
-            Self::Quiet { .. } => "quiet",
-            Self::Reconnecting { .. } => "reconnecting",
-            Self::Offline { .. } => "offline",
-            Self::NeedsLogin => "needs-login",
-            Self::Unwatched { .. } => "unwatched",
-            Self::Idle => "idle",
-        }
+        self.into()
     }
 
     /// The state at `now`: live becomes quiet as time passes.
@@ -305,6 +290,8 @@ impl Connectivity {
 /// A way to recover a task after a disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Resumable {
     /// Poll its server task.
     Task,
@@ -317,11 +304,7 @@ pub enum Resumable {
 impl Resumable {
     /// The name on the screen and in `--json`.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Checkpoint => "checkpoint",
-            Self::Stream => "stream",
-        }
+        self.into()
     }
 }
 

@@ -207,12 +207,8 @@ impl Secrets {
     /// Adds a server's session id.
     pub(super) fn add_session(&self, id: &str) {
         if id.len() >= MIN_OTHER_BYTES {
-            self.insert(
-                "server-session".to_owned(),
-                id.to_owned(),
-                SecretKind::Shared,
-                MAX_PER_LABEL,
-            );
+            let label = "server-session".to_owned();
+            self.insert(label, id.to_owned(), SecretKind::Shared, MAX_PER_LABEL);
         }
     }
 

@@ -86,7 +86,7 @@ pub enum Action {
 }
 
 /// What has the keyboard focus; a key can mean different actions in different scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::VariantArray)]
 pub enum Scope {
     /// The list of tasks.
     List,
@@ -112,18 +112,7 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes, in the order of the help.
-    pub const ALL: [Self; 10] = [
-        Self::List,
-        Self::Detail,
-        Self::Tools,
-        Self::Servers,
-        Self::Messages,
-        Self::Timeline,
-        Self::Menu,
-        Self::Form,
-        Self::Page,
-        Self::Text,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The title over its keys in the help.
     pub fn title(self) -> &'static str {

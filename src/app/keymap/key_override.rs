@@ -380,7 +380,7 @@ mod tests {
                 ))
                 .collect();
             let (keys, _) = Keymap::with_overrides(&overrides);
-            for scope in Scope::ALL {
+            for scope in Scope::ALL.iter().copied() {
                 proptest::prop_assert_eq!(does(&keys, scope, "ctrl-c"), Some(Action::Interrupt));
                 proptest::prop_assert_eq!(does(&keys, scope, "esc"), Some(Action::Back));
                 let mut seen = Vec::new();

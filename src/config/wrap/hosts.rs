@@ -1,6 +1,6 @@
 //! The hosts whose configuration can be wrapped, and where they keep it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How a host writes down its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,90 +57,34 @@ impl HostFile {
     }
 }
 
-struct Host {
-    name: &'static str,
-    format: Format,
-    /// Below the home directory, the directory for settings, and the current directory.
-    home: &'static [&'static str],
-    settings: &'static [&'static str],
-    project: &'static [&'static str],
-}
-
 const fn json(servers: &'static [&'static str], shape: JsonShape) -> Format {
     Format::Json { servers, shape }
 }
 
 const COMMON: Format = json(&["mcpServers"], JsonShape::Common);
 
-const HOSTS: [Host; 9] = [
-    Host {
-        name: "claude-code",
-        format: COMMON,
-        home: &[".claude.json"],
-        settings: &[],
-        project: &[".mcp.json"],
-    },
-    Host {
-        name: "claude-desktop",
-        format: COMMON,
-        home: &[],
-        settings: &["Claude/claude_desktop_config.json"],
-        project: &[],
-    },
-    Host {
-        name: "codex",
-        format: Format::Toml,
-        home: &[".codex/config.toml"],
-        settings: &[],
-        project: &[".codex/config.toml"],
-    },
-    Host {
-        name: "cursor",
-        format: COMMON,
-        home: &[".cursor/mcp.json"],
-        settings: &[],
-        project: &[".cursor/mcp.json"],
-    },
-    Host {
-        name: "vscode",
-        format: json(&["servers"], JsonShape::Typed),
-        home: &[],
-        settings: &["Code/User/mcp.json"],
-        project: &[".vscode/mcp.json"],
-    },
-    Host {
-        name: "gemini",
-        format: COMMON,
-        home: &[".gemini/settings.json"],
-        settings: &[],
-        project: &[".gemini/settings.json"],
-    },
-    Host {
-        name: "goose",
-        format: Format::Yaml,
-        home: &[],
-        settings: &["goose/config.yaml"],
-        project: &[],
-    },
-    Host {
-        name: "zed",
-        format: json(&["context_servers"], JsonShape::Common),
-        home: &[],
-        settings: &["zed/settings.json"],
-        project: &[".zed/settings.json"],
-    },
-    Host {
-        name: "opencode",
-        format: json(&["mcp"], JsonShape::OpenCode),
-        home: &[],
-        settings: &["opencode/opencode.json", "opencode/opencode.jsonc"],
-        project: &["opencode.json", "opencode.jsonc"],
-    },
+/// The name of each host, the format of its files, and the files below the home directory, below the directory for
+/// settings, and below the current directory.
+#[rustfmt::skip]
+const HOSTS: [(&str, Format, [&[&str]; 3]); 9] = [
+    ("claude-code", COMMON, [&[".claude.json"], &[], &[".mcp.json"]]),
+    ("claude-desktop", COMMON, [&[], &["Claude/claude_desktop_config.json"], &[]]),
+    ("codex", Format::Toml, [&[".codex/config.toml"], &[], &[".codex/config.toml"]]),
+    ("cursor", COMMON, [&[".cursor/mcp.json"], &[], &[".cursor/mcp.json"]]),
+    ("vscode", json(&["servers"], JsonShape::Typed), [&[], &["Code/User/mcp.json"], &[".vscode/mcp.json"]]),
+    ("gemini", COMMON, [&[".gemini/settings.json"], &[], &[".gemini/settings.json"]]),
+    ("goose", Format::Yaml, [&[], &["goose/config.yaml"], &[]]),
+    ("zed", json(&["context_servers"], JsonShape::Common), [&[], &["zed/settings.json"], &[".zed/settings.json"]]),
+    ("opencode", json(&["mcp"], JsonShape::OpenCode), [
+        &[],
+        &["opencode/opencode.json", "opencode/opencode.jsonc"],
+        &["opencode.json", "opencode.jsonc"],
+    ]),
 ];
 
 /// The names of all hosts.
 pub(crate) fn host_names() -> impl Iterator<Item = &'static str> {
-    HOSTS.iter().map(|host| host.name)
+    HOSTS.into_iter().map(|(name, ..)| name)
 }
 
 /// The existing files of a host, or of all hosts; of the current directory too.
@@ -149,28 +93,20 @@ pub(crate) fn files_of(host: Option<&str>) -> Vec<HostFile> {
     let settings = dirs::config_dir().unwrap_or_else(|| home.join(".config"));
     let here = std::env::current_dir().unwrap_or_default();
     let mut files: Vec<HostFile> = Vec::new();
-    for known in HOSTS
-        .iter()
-        .filter(|known| host.is_none_or(|name| name == known.name))
-    {
-        let below = |base: &Path, names: &[&str]| -> Vec<PathBuf> {
-            names.iter().map(|name| base.join(name)).collect()
-        };
-        let paths = [
-            below(&home, known.home),
-            below(&settings, known.settings),
-            below(&here, known.project),
-        ];
-        for path in paths.concat() {
+    let bases = [&home, &settings, &here];
+    let is_meant = |name: &str| host.is_none_or(|host| host == name);
+    for (name, format, below) in HOSTS.into_iter().filter(|(name, ..)| is_meant(name)) {
+        let below = bases.into_iter().zip(below);
+        for path in below.flat_map(|(base, names)| names.iter().map(move |it| base.join(it))) {
             let is_known = files.iter().any(|file| file.path == path);
             if !path.is_absolute() || !path.exists() || is_known {
                 continue;
             }
             let file = HostFile {
-                host: known.name,
+                host: name,
                 path,
                 project: None,
-                format: known.format,
+                format,
             };
             let has_projects = file.path.ends_with(".claude.json");
             let of_project = has_projects.then(|| HostFile {

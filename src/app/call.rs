@@ -112,25 +112,19 @@ impl CallForm {
             None if has_others => Some(self.read().unwrap_or_default()),
             None => None,
         };
-        for TypedArgument { key, value } in std::mem::take(&mut self.typed) {
+        for argument in std::mem::take(&mut self.typed) {
+            let key = argument.key.clone();
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
             let field = self.fields.iter_mut().find(|it| it.spec.name == key);
-            let value = match (value, shape) {
-                (TypedValue::Json(value), _) => Ok(value),
-                (TypedValue::Text(text), Some(shape)) => {
-                    (shape.spec.parse(&text)).ok_or_else(|| (shape.spec.expected(), text))
-                }
-                (TypedValue::Text(text), None) => Ok(Value::String(text)),
-            };
+            let value = argument.read(shape.map(|shape| &shape.spec));
             match (value, &mut raw, field.zip(shape)) {
-                (Err((wanted, text)), raw, field) => {
-                    self.errors
-                        .push(format!("{key} must be {wanted}, not {text:?}"));
+                (Err(error), raw, field) => {
+                    self.errors.push(error.to_string());
                     // Keep the invalid text instead of the default, so that the user must fix it.
                     if let Some(raw) = raw {
-                        raw.insert(key, Value::String(text));
+                        raw.insert(key, Value::String(error.typed));
                     } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
-                        *typed = Field::new(text);
+                        *typed = Field::new(error.typed);
                     }
                 }
                 (Ok(value), Some(raw), _) => {

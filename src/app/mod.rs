@@ -84,7 +84,7 @@ pub use layout::{PaneHeights, SMALLEST, detail_margin, servers_shown, tabs, tool
 pub use list::{ListRefresh, TaskList};
 pub use log::{ResultPart, ResultText, TaskLog, TrafficText};
 pub use messages::{Message, Messages, Toast, TransientMessage};
-pub use open_calls::{OpenCalls, exit_note, other_driver, quit_lines};
+pub use open_calls::{exit_note, open_calls, other_driver, quit_lines};
 pub use question::{Button, QuestionForm};
 pub use select::first_line;
 pub use server_needs::{server_needs, waits_for};
@@ -95,6 +95,7 @@ pub use task_row::{Group, TaskRow, TimelineMark};
 pub use timeline::Timeline;
 pub use totals::{Counts, TaskTotals};
 pub use typed_line::{TypedArgument, lines};
+pub(crate) use typed_line::{TypedValue, WrongType, parse_argument};
 pub use update::{update, update_all};
 pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};

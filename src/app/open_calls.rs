@@ -4,42 +4,13 @@ use crate::domain::{CutOutcome, IfCut, SessionDriver, TaskId, text};
 
 use super::{Action, ExitNote, State};
 
-/// The calls that have not ended, by what a cut would do to them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OpenCalls<'s> {
-    /// They continue.
-    pub continues: Vec<(&'s TaskId, &'s IfCut)>,
-    /// The server stops them at a checkpoint.
-    pub pauses: Vec<(&'s TaskId, &'s IfCut)>,
-    /// They can probably be resumed.
-    pub likely: Vec<(&'s TaskId, &'s IfCut)>,
-    /// They, or their results, are lost.
-    pub lost: Vec<(&'s TaskId, &'s IfCut)>,
-}
-
-impl<'s> OpenCalls<'s> {
-    /// All calls of the list that have not ended.
-    pub fn of(state: &'s State) -> Self {
-        let mut calls = Self::default();
-        for task_row in state.open_tasks() {
-            let Some(if_cut) = task_row.if_cut() else {
-                continue;
-            };
-            let group = match if_cut.outcome() {
-                CutOutcome::Continues => &mut calls.continues,
-                CutOutcome::Pauses => &mut calls.pauses,
-                CutOutcome::Likely => &mut calls.likely,
-                CutOutcome::Lost => &mut calls.lost,
-            };
-            group.push((&task_row.view.task.id, if_cut));
-        }
-        calls
-    }
-
-    /// Whether a cut would leave every call running.
-    pub fn all_continue(&self) -> bool {
-        self.pauses.is_empty() && self.likely.is_empty() && self.lost.is_empty()
-    }
+/// The calls of the list that have not ended, and to which a cut would do this.
+pub fn open_calls(state: &State, outcome: CutOutcome) -> Vec<(&TaskId, &IfCut)> {
+    let calls = state.open_tasks();
+    let calls = calls.filter_map(|row| Some((&row.view.task.id, row.if_cut()?)));
+    calls
+        .filter(|(_, if_cut)| if_cut.outcome() == outcome)
+        .collect()
 }
 
 /// The process that drives the session, if it is not this one: quitting this one changes nothing.

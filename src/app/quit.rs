@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{SessionRequest, Stamp, TaskId};
 
 use super::{
-    Command, ExitWhen, Group, Menu, OpenCalls, Overlay, State, exit_note, open_calls::other_driver,
+    Command, ExitWhen, Group, Menu, Overlay, State, exit_note, open_calls::other_driver,
     requests::request, seen::mark_seen, select, tasks::freeze,
 };
 
@@ -39,7 +39,9 @@ pub(super) fn interrupt(state: &mut State, now: Stamp, effects: &mut Vec<Command
 
 /// Quits if that costs nothing, else opens the dialog that shows the cost.
 pub(super) fn quit_or_ask(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    if other_driver(state).is_some() || OpenCalls::of(state).all_continue() {
+    let totals = &state.totals.by_outcome;
+    let all_continue = totals.pauses == 0 && totals.likely.is_empty() && totals.lost.is_empty();
+    if other_driver(state).is_some() || all_continue {
         state.exit.stops_keeper = false;
         return quit(state, effects);
     }

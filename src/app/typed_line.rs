@@ -3,7 +3,7 @@
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::domain::TaskId;
+use crate::domain::{ArgumentSpec, TaskId};
 
 /// Commands that take arguments and have no key binding, with their help.
 const COMMANDS: [(&str, &str); 7] = [
@@ -47,18 +47,43 @@ pub fn lines(typed: &str) -> Vec<&'static str> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedArgument {
     /// The name of the argument.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// The value.
-    pub(super) value: TypedValue,
+    pub(crate) value: TypedValue,
 }
 
 /// A typed value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TypedValue {
+pub(crate) enum TypedValue {
     /// Text; the tool's schema determines its type.
     Text(String),
     /// JSON.
     Json(Value),
+}
+
+/// A text that is no value of its argument's type.
+#[derive(Debug, Error)]
+#[error("{key} must be {expected}, not {typed:?}")]
+pub(crate) struct WrongType {
+    key: String,
+    expected: String,
+    /// The text.
+    pub(super) typed: String,
+}
+
+impl TypedArgument {
+    /// Its value; the spec decides the type of a text.
+    pub(crate) fn read(self, spec: Option<&ArgumentSpec>) -> Result<Value, WrongType> {
+        match (self.value, spec) {
+            (TypedValue::Json(value), _) => Ok(value),
+            (TypedValue::Text(typed), Some(spec)) => spec.parse(&typed).ok_or_else(|| WrongType {
+                key: self.key,
+                expected: spec.expected(),
+                typed,
+            }),
+            (TypedValue::Text(typed), None) => Ok(Value::String(typed)),
+        }
+    }
 }
 
 /// A typed call.
@@ -139,7 +164,7 @@ pub(crate) enum TypedLineError {
 }
 
 /// Parses an argument; `None` if the word is not one.
-pub(super) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, TypedLineError> {
+pub(crate) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, TypedLineError> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !key.is_empty()) else {
         return Ok(None);
     };

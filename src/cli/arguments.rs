@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
+    app::{TypedArgument, WrongType, parse_argument},
     cli::{
         context::Context,
         error::{CliError, code},
@@ -71,46 +72,17 @@ pub(in crate::cli) async fn list_tools(
     }
 }
 
-/// One `key=value` or `key:=json`.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct ArgumentPair {
-    key: String,
-    pub(in crate::cli) value: PairValue,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) enum PairValue {
-    /// As typed; the tool's schema decides the type.
-    Text(String),
-    Json(Value),
-}
-
-pub(in crate::cli) fn parse_pairs(typed: &[String]) -> Result<Vec<ArgumentPair>, CliError> {
+pub(in crate::cli) fn parse_pairs(typed: &[String]) -> Result<Vec<TypedArgument>, CliError> {
     typed.iter().map(|text| parse_pair(text)).collect()
 }
 
-pub(in crate::cli) fn parse_pair(text: &str) -> Result<ArgumentPair, CliError> {
-    let invalid = || {
+/// One `key=value` or `key:=json`.
+fn parse_pair(text: &str) -> Result<TypedArgument, CliError> {
+    let pair = parse_argument(text).map_err(|error| CliError::usage(error.to_string()))?;
+    pair.filter(|pair| !pair.key.is_empty()).ok_or_else(|| {
         CliError::usage(format!(
             "invalid argument {text:?}: use key=value or key:=json"
         ))
-    };
-    let (key, value) = text.split_once('=').ok_or_else(invalid)?;
-    let (key, value) = match key.strip_suffix(':') {
-        Some(key) => {
-            let json = serde_json::from_str(value).map_err(|error| {
-                CliError::usage(format!("the value of {key} is not valid JSON: {error}"))
-            })?;
-            (key, PairValue::Json(json))
-        }
-        None => (key, PairValue::Text(value.to_owned())),
-    };
-    if key.is_empty() {
-        return Err(invalid());
-    }
-    Ok(ArgumentPair {
-        key: key.to_owned(),
-        value,
     })
 }
 
@@ -142,12 +114,8 @@ pub(in crate::cli) fn read_args_object(text: &str) -> Result<String, CliError> {
 /// Why the arguments of a call are wrong. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum ArgumentError {
-    #[error("{key} must be {expected}, not {typed:?}")]
-    WrongType {
-        key: String,
-        expected: String,
-        typed: String,
-    },
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
     /// The tool's name, and what its schema rejects.
     #[error("{}", schema_message(.tool, .errors))]
     Schema {
@@ -163,27 +131,13 @@ fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
 
 /// Adds the pairs to `into`; the specs decide the type of each text value.
 pub(in crate::cli) fn apply_pairs(
-    pairs: Vec<ArgumentPair>,
+    pairs: Vec<TypedArgument>,
     specs: &[ArgumentSpec],
     into: &mut Map<String, Value>,
-) -> Result<(), ArgumentError> {
-    for ArgumentPair { key, value } in pairs {
-        let spec = specs.iter().find(|spec| spec.name == key);
-        let value = match (value, spec) {
-            (PairValue::Json(value), _) => value,
-            (PairValue::Text(typed), Some(spec)) => match spec.parse(&typed) {
-                Some(value) => value,
-                None => {
-                    return Err(ArgumentError::WrongType {
-                        key,
-                        expected: spec.expected(),
-                        typed,
-                    });
-                }
-            },
-            (PairValue::Text(typed), None) => Value::String(typed),
-        };
-        into.insert(key, value);
+) -> Result<(), WrongType> {
+    for pair in pairs {
+        let spec = specs.iter().find(|spec| spec.name == pair.key);
+        into.insert(pair.key.clone(), pair.read(spec)?);
     }
     Ok(())
 }
@@ -192,7 +146,7 @@ pub(in crate::cli) fn apply_pairs(
 /// which case nothing was checked.
 pub(in crate::cli) fn build_arguments(
     mut base: Map<String, Value>,
-    pairs: Vec<ArgumentPair>,
+    pairs: Vec<TypedArgument>,
     tool: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<UnusableSchema>), ArgumentError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();

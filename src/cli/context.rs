@@ -1,6 +1,11 @@
 //! What every command shares: options, paths, output, configuration, and finding a task.
 
-use std::{ffi::OsString, io::BufRead as _, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{BufRead as _, Write as _},
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
@@ -44,6 +49,16 @@ impl Context<'_> {
             self.terminal.print_json(document)?;
         } else {
             self.terminal.info(message);
+        }
+        Ok(code::OK)
+    }
+
+    /// As [`Self::finish`], for a command whose answer is the line: it goes to stdout.
+    pub(in crate::cli) fn answer(&mut self, document: &Value, line: &str) -> Result<u8, CliError> {
+        if self.global.json {
+            self.terminal.print_json(document)?;
+        } else {
+            self.terminal.print(line)?;
         }
         Ok(code::OK)
     }
@@ -280,6 +295,12 @@ fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
     };
     let pieces: Vec<String> = pieces.iter().enumerate().map(piece).collect();
     pieces.join("`")
+}
+
+/// Writes a file for the user. A failure is not `CANNOT_SAVE`, because the session is unaffected.
+pub(in crate::cli) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let write = || File::create(path)?.write_all(bytes);
+    write().map_err(|error| CliError::usage(format!("could not write {}: {error}", path.display())))
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.

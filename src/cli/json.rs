@@ -5,7 +5,7 @@ use crate::domain::{
     TaskError, TaskView, Tool, Wall, json_number, text,
 };
 use crate::engine::KeeperStatus;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
@@ -64,19 +64,17 @@ fn error_of(error: &TaskError) -> Value {
     json!({"kind": error.kind, "code": error.code, "message": error.message})
 }
 
-/// What a task object has in addition to the saved task.
-pub(in crate::cli) struct TaskExtras<'s> {
-    pub(in crate::cli) contact: &'s Connectivity,
-    pub(in crate::cli) if_cut: Option<&'s IfCut>,
-    pub(in crate::cli) result: Option<&'s str>,
-}
-
 /// A task object.
-pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
+pub(in crate::cli) fn task(
+    task: &Task,
+    contact: &Connectivity,
+    if_cut: Option<&IfCut>,
+    result: Option<&str>,
+) -> Value {
     let progress = task.progress.as_ref().map(|progress| {
         json!({"value": json_number(progress.value), "total": progress.total.map(json_number), "message": progress.message})
     });
-    let as_of = match extras.contact {
+    let as_of = match contact {
         Connectivity::Unwatched { as_of } => Some(*as_of),
         Connectivity::Live { last_byte } | Connectivity::Quiet { last_byte } => Some(*last_byte),
         Connectivity::Offline { since, .. } => Some(*since),
@@ -96,14 +94,14 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "status": task.status.label(),
         "reason": task.why(),
         "notice": task.notice,
-        "contact": extras.contact.label(),
+        "contact": contact.label(),
         "contact_as_of": as_of.map(time),
         "asked": task.control.map(|asked| asked.what.label()),
         "asked_at": task.control.map(|asked| time(asked.at)),
-        "if_cut": extras.if_cut.map(|it| it.outcome().code()),
-        "if_cut_reason": extras.if_cut.map(|it| it.reason.code()),
-        "if_cut_message": extras.if_cut.map(|it| it.reason.message()),
-        "if_cut_until": extras.if_cut.and_then(|it| it.until).map(time),
+        "if_cut": if_cut.map(|it| it.outcome().code()),
+        "if_cut_reason": if_cut.map(|it| it.reason.code()),
+        "if_cut_message": if_cut.map(|it| it.reason.message()),
+        "if_cut_until": if_cut.and_then(|it| it.until).map(time),
         "resumability": task.resumability.label(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::label),
         "era_reason": task.attempt().and_then(|attempt| attempt.era_reason),
@@ -120,7 +118,7 @@ pub(in crate::cli) fn task(task: &Task, extras: &TaskExtras<'_>) -> Value {
         "server_task_id": task.server_task_id,
         "questions": questions_json(task),
         "seq": task.seq,
-        "result": extras.result.map(parsed),
+        "result": result.map(parsed),
         "error": task.end.error.as_ref().map(error_of),
     })
 }
@@ -148,12 +146,8 @@ fn caller(caller: &Caller) -> Value {
 
 /// The task object on one line, as the notification hook gets it.
 pub(in crate::cli) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
-    let extras = TaskExtras {
-        contact: &view.contact,
-        if_cut: view.if_cut.as_ref(),
-        result,
-    };
-    compact(&task(&view.task, &extras))
+    let if_cut = view.if_cut.as_ref();
+    compact(&task(&view.task, &view.contact, if_cut, result))
 }
 
 pub(in crate::cli) fn event_name(event: &HistoryEvent) -> &'static str {
@@ -168,63 +162,52 @@ pub(in crate::cli) fn event_name(event: &HistoryEvent) -> &'static str {
     }
 }
 
+/// A document with more members.
+pub(in crate::cli) fn with(mut document: Value, more: Value) -> Value {
+    if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
+        document.extend(more);
+    }
+    document
+}
+
 /// An entry of a task's history. `result` goes into the one that settles it.
 pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    put("event", json!(event_name(&entry.what)));
-    put("id", json!(task.id));
-    put("seq", json!(entry.seq));
-    put("at", time(entry.at));
-    put("attempt", json!(entry.attempt));
-    match &entry.what {
+    let document = json!({
+        "event": event_name(&entry.what),
+        "id": task.id,
+        "seq": entry.seq,
+        "at": time(entry.at),
+        "attempt": entry.attempt,
+    });
+    let details = match &entry.what {
         HistoryEvent::Started { era, resumability } => {
-            put("server", json!(task.server));
-            put("tool", json!(task.tool));
-            put("era", json!(era));
-            put("resumability", json!(resumability));
+            json!({"server": task.server, "tool": task.tool, "era": era, "resumability": resumability})
         }
         HistoryEvent::Progress {
             value,
             total,
             message,
         } => {
-            put("value", json_number(*value));
-            put("total", total.map_or(Value::Null, json_number));
-            put("message", json!(message));
+            json!({"value": json_number(*value), "total": total.map(json_number), "message": message})
         }
         HistoryEvent::Log {
             level,
             logger,
             data,
-        } => {
-            put("level", json!(level.label()));
-            put("logger", json!(logger));
-            put("data", json!(data));
-        }
-        HistoryEvent::Contact { state, why } => {
-            put("contact", json!(state));
-            put("why", json!(why));
-        }
-        HistoryEvent::Status { status, reason } => {
-            put("status", json!(status));
-            put("reason", json!(reason));
-        }
+        } => json!({"level": level.label(), "logger": logger, "data": data}),
+        HistoryEvent::Contact { state, why } => json!({"contact": state, "why": why}),
+        HistoryEvent::Status { status, reason } => json!({"status": status, "reason": reason}),
         HistoryEvent::InputRequired { key, request } => {
-            put("key", json!(key));
-            put("request", parsed(request));
+            json!({"key": key, "request": parsed(request)})
         }
-        HistoryEvent::Settled { status, reason } => {
-            put("status", json!(status));
-            put("reason", json!(reason));
-            put("result", result.map_or(Value::Null, parsed));
-            put(
-                "error",
-                task.end.error.as_ref().map_or(Value::Null, error_of),
-            );
-        }
-    }
-    Value::Object(object)
+        HistoryEvent::Settled { status, reason } => json!({
+            "status": status,
+            "reason": reason,
+            "result": result.map(parsed),
+            "error": task.end.error.as_ref().map(error_of),
+        }),
+    };
+    with(document, details)
 }
 
 pub(in crate::cli) fn tool(server: &str, tool: &Tool, if_cut: &IfCut) -> Value {

@@ -16,13 +16,14 @@ use crate::{
     cli::{
         args::DEMO_SESSION,
         context::Context,
-        environment::block_on,
+        environment::{block_on, die_after, fail_point, process_guard, random_bits},
         error::{CliError, code},
     },
-    config,
+    config::{self, Config},
     domain::{
-        CutReason, Notice, NoticeLevel, RequestError, ServerName, ServerRef, ServerView,
-        SessionEvent, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, text,
+        CutReason, Notice, NoticeLevel, RequestError, ServerConfigs, ServerName, ServerRef,
+        ServerView, SessionEvent, SessionRequest, SessionRequestId, SessionResponse, TaskId,
+        TaskView, text,
     },
     engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::OtherSignals},
@@ -70,6 +71,38 @@ pub(in crate::cli) fn join_ids(lost: &[(TaskId, CutReason)]) -> String {
     ids.join(", ")
 }
 
+/// What a session of this process opens with, unless the caller changes it.
+pub(in crate::cli) fn engine_options(
+    context: &Context<'_>,
+    config: &Config,
+    servers: Vec<ServerRef>,
+    server_configs: ServerConfigs,
+    role: ProcessRole,
+) -> Options {
+    Options {
+        paths: context.paths.clone(),
+        servers,
+        config: ServerConfigs {
+            insecure_http: context.global.insecure_http,
+            ..server_configs
+        },
+        read_config: config::read_server_configs,
+        role,
+        only_followed: false,
+        logins: context.logins.clone(),
+        traces: context.global.trace,
+        protocol: context.global.protocol.0,
+        seed: random_bits(),
+        clock: context.clock,
+        hook: config.hook(crate::cli::json::hook_task),
+        guard: process_guard(),
+        args: Vec::new(),
+        inherited: Inherited::default(),
+        die_after: die_after(),
+        fuse: fail_point(),
+    }
+}
+
 impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
     pub(in crate::cli) fn open(
@@ -108,28 +141,15 @@ impl LiveSession {
             listen(SignalKind::quit())?,
         ];
         let other_signals = OtherSignals::catch().map_err(signal_error)?;
-        let mut config = config::server_configs(context.config()?.servers.clone());
-        config.insecure_http = context.global.insecure_http;
-        let hook = context.config()?.hook(crate::cli::json::hook_task);
+        let config = context.config()?;
+        let server_configs = config::server_configs(config.servers.clone());
+        let options = engine_options(context, config, servers, server_configs, role);
         context.report_config_notices();
         let session = Session::open(Options {
-            paths: context.paths.clone(),
-            servers,
-            config,
-            read_config: config::read_server_configs,
-            role,
             only_followed,
-            logins: context.logins.clone(),
-            traces: context.global.trace,
-            protocol: context.global.protocol.0,
-            seed: crate::cli::environment::random_bits(),
-            clock: context.clock,
-            hook,
-            guard: super::environment::process_guard(),
             args: std::env::args_os().skip(1).collect(),
             inherited,
-            die_after: crate::cli::environment::die_after(),
-            fuse: super::environment::fail_point(),
+            ..options
         });
         let subscription = session.subscribe();
         Ok(Self {
@@ -303,6 +323,20 @@ impl LiveSession {
             }
         }
         self.session.close();
+    }
+
+    /// As [`Self::leave`], but closes the session at once if its work failed.
+    pub(in crate::cli) async fn end<T>(
+        self,
+        context: &mut Context<'_>,
+        ours: &[TaskId],
+        outcome: Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        match &outcome {
+            Ok(_) => self.leave(context, ours).await,
+            Err(_) => self.close(),
+        }
+        outcome
     }
 
     /// Closes the session at once, even if that ends calls.

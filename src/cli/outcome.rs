@@ -104,13 +104,7 @@ pub(in crate::cli) async fn exit_code_if_ended(
     if !view.task.status.ends_waiting() || view.is_unsaved || view.saved_seq < view.task.seq {
         return Ok(None);
     }
-    printer.catch_up(context)?;
-    let task = printer.task()?;
-    if !task.status.ends_waiting() {
-        return Ok(None);
-    }
-    print_outcome(context, printer, &task)?;
-    Ok(Some(exit_code_of(&task)))
+    finish_if_ended(context, printer)
 }
 
 /// If the saved task has ended, prints the rest of its history and returns its exit code.

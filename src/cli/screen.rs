@@ -6,14 +6,15 @@ use crate::{
     app::{ConfigReread, Look, Setup},
     cli::{
         context::Context,
-        environment::{die_after, fail_point, process_guard, random_bits},
+        environment::random_bits,
         error::{CliError, code},
         host::tunnel,
+        live_session,
         target::Targets,
     },
     config::{self, Config, ConfigError, FileMark, consent, import},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
-    engine::{Host, Inherited, Options, ProcessRole},
+    engine::{Host, Options, ProcessRole},
     shell::{Configuration, Opening, open as open_shell},
     term::{
         browser::Browser,
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// What differs between the commands that open the TUI.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::cli) struct ScreenOptions {
     /// The command that opens the same session again.
     pub(in crate::cli) reopens_with: String,
@@ -113,9 +114,7 @@ pub(in crate::cli) fn open(
                 .into_iter()
                 .chain(notices)
                 .collect(),
-            requests: Vec::new(),
-            is_demo: false,
-            host: None,
+            ..ScreenOptions::default()
         },
     )
 }
@@ -142,12 +141,8 @@ fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> Result
         attach,
         ScreenOptions {
             reopens_with: format!("longhaul{flags}"),
-            servers: Vec::new(),
-            server_configs: ServerConfigs::default(),
-            notices: Vec::new(),
-            requests: Vec::new(),
-            is_demo: false,
             host: Some(tunnel(host, &session)?),
+            ..ScreenOptions::default()
         },
     )
 }
@@ -235,7 +230,7 @@ pub(in crate::cli) fn show(
         viewer,
         notices,
         setup,
-        engine: engine_options(context, &config, options, role),
+        engine: session_options(context, &config, options, role),
     };
     let outcome = open_shell(opening).map_err(|error| {
         CliError::new(code::BUG, format!("could not use the terminal: {error}"))
@@ -247,7 +242,7 @@ pub(in crate::cli) fn show(
     Ok(outcome.exit)
 }
 
-fn engine_options(
+fn session_options(
     context: &Context<'_>,
     config: &Config,
     options: ScreenOptions,
@@ -255,7 +250,6 @@ fn engine_options(
 ) -> Options {
     let is_local = options.host.is_none();
     let mut server_configs = options.server_configs;
-    server_configs.insecure_http = context.global.insecure_http;
     if context.global.readonly {
         // With --readonly, not even an approved program is started.
         let servers = &mut server_configs.servers;
@@ -267,23 +261,8 @@ fn engine_options(
         config::read_server_configs
     };
     Options {
-        paths: context.paths.clone(),
-        servers: options.servers,
-        config: server_configs,
         read_config,
-        role,
-        only_followed: false,
-        logins: context.logins.clone(),
-        traces: context.global.trace,
-        protocol: context.global.protocol.0,
-        seed: random_bits(),
-        clock: context.clock,
-        hook: config.hook(crate::cli::json::hook_task),
-        guard: process_guard(),
-        args: Vec::new(),
-        inherited: Inherited::default(),
-        die_after: die_after(),
-        fuse: fail_point(),
+        ..live_session::engine_options(context, config, options.servers, server_configs, role)
     }
 }
 

@@ -85,10 +85,8 @@ pub(in crate::cli) fn document_with(
     };
     Ok(documents::task(
         task,
-        &documents::TaskExtras {
-            contact: &contact,
-            if_cut: if_cut.as_ref(),
-            result: result.as_deref(),
-        },
+        &contact,
+        if_cut.as_ref(),
+        result.as_deref(),
     ))
 }

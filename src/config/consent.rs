@@ -31,16 +31,6 @@ pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> 
     })
 }
 
-/// The variables that a server needs and that are not set in this process.
-fn missing_variables(server: &ServerConfig) -> Option<String> {
-    let mut server = server.clone();
-    server.withheld = None;
-    match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
-        ServerObstacle::Variables(names) => Some(names.join(", ")),
-        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
-    }
-}
-
 /// The command line of a program, quoted for a shell.
 pub(crate) fn command_line(program: &Program) -> String {
     let words = std::iter::once(&program.command).chain(&program.args);
@@ -236,8 +226,15 @@ pub(crate) fn consent_given(server: &ServerConfig) -> String {
 
 /// The message about variables that are not set, if any.
 fn not_set(server: &ServerConfig) -> Option<String> {
-    missing_variables(server)
-        .map(|names| format!("{names} is not set; set it where you start longhaul"))
+    let mut server = server.clone();
+    server.withheld = None;
+    match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
+        ServerObstacle::Variables(names) => Some(format!(
+            "{} is not set; set it where you start longhaul",
+            names.join(", ")
+        )),
+        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
+    }
 }
 
 /// A line for each header with variables: `X would go to https://lab.example in the X-Key header`. `verb` is 'would go' or

@@ -1,9 +1,7 @@
 //! `[defaults]` and `[theme]`: settings for when the command line sets none.
 
-use clap::ValueEnum;
 use toml::de::DeTable;
 
-use super::error::ValueError;
 use crate::{
     config::settings::{Color, Defaults, Parser},
     domain::ThemeName,
@@ -26,11 +24,12 @@ impl Parser<'_> {
                 "idle_timeout" => self.limit(name, value, &mut defaults.limits.idle),
                 "max_time" => self.limit(name, value, &mut defaults.limits.hard),
                 "color" => {
-                    let read = |text: &str| {
-                        Color::from_str(text, false)
-                            .map_err(|_| ValueError::NotOneOf("auto, always, never".to_owned()))
-                    };
-                    defaults.color = self.text(name, value, read);
+                    let known = [
+                        ("auto", Color::Auto),
+                        ("always", Color::Always),
+                        ("never", Color::Never),
+                    ];
+                    defaults.color = self.one_of(name, value, &known);
                 }
                 "ascii" => defaults.ascii = self.boolean(name, value).unwrap_or_default(),
                 "motion" => defaults.no_motion = self.boolean(name, value) == Some(false),
@@ -46,12 +45,7 @@ impl Parser<'_> {
     pub(super) fn theme(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "name" => {
-                    let known = ThemeName::ALL.map(|(name, theme)| (name, Some(theme)));
-                    let mut theme = None;
-                    self.one_of("[theme] name", value, &known, &mut theme);
-                    self.config.theme = theme;
-                }
+                "name" => self.config.theme = self.one_of("[theme] name", value, &ThemeName::ALL),
                 other => {
                     let why = format!("unknown key {other:?} in [theme]; expected: name");
                     self.notice(key.span().start, &why);

@@ -17,15 +17,17 @@ const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough
 impl Parser<'_> {
     pub(super) fn notify(&mut self, table: &DeTable<'_>) {
         let mut notify = self.config.notify;
+        let levels = &NotifyLevel::ALL;
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "bell" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.bell),
-                "desktop" => self.one_of(name, value, &NotifyLevel::ALL, &mut notify.desktop),
-                "desktop_by" => {
-                    let known = DesktopProtocol::ALL.map(|(name, by)| (name, Some(by)));
-                    self.one_of(name, value, &known, &mut notify.desktop_by);
+                "bell" => {
+                    notify.bell = self.one_of(name, value, levels).unwrap_or(notify.bell);
                 }
+                "desktop" => {
+                    notify.desktop = self.one_of(name, value, levels).unwrap_or(notify.desktop);
+                }
+                "desktop_by" => notify.desktop_by = self.one_of(name, value, &DesktopProtocol::ALL),
                 "progress" => notify.progress = self.boolean(name, value),
                 "title" => notify.title = self.boolean(name, value).unwrap_or(notify.title),
                 "tmux_passthrough" => {
@@ -39,9 +41,8 @@ impl Parser<'_> {
                     self.config.hook = self.text(name, value, read);
                 }
                 "hook_on" => {
-                    let mut on = self.config.hook_on;
-                    self.one_of(name, value, &NotifyLevel::ALL, &mut on);
-                    self.config.hook_on = on;
+                    let on = self.one_of(name, value, levels);
+                    self.config.hook_on = on.unwrap_or(self.config.hook_on);
                 }
                 _ => self.unknown_key(key, "in [notify]", KEYS),
             }
@@ -49,23 +50,19 @@ impl Parser<'_> {
         self.config.notify = notify;
     }
 
-    /// Stores the value named in `known` in `into`; adds a notice for an unknown name.
+    /// The value named in `known`; adds a notice for an unknown name.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
         known: &[(&str, T)],
-        into: &mut T,
-    ) {
-        let read = |text: &str| {
+    ) -> Option<T> {
+        self.text(key, value, |text| {
             let found = known.iter().find(|(name, _)| *name == text);
             found.map(|(_, value)| *value).ok_or_else(|| {
                 let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
                 ValueError::NotOneOf(names.join(", "))
             })
-        };
-        if let Some(value) = self.text(key, value, read) {
-            *into = value;
-        }
+        })
     }
 }

@@ -21,10 +21,7 @@ impl Parser<'_> {
             match name {
                 "patience" => settings.patience = self.text(name, value, PatienceChoice::parse),
                 "keep" => settings.keep = self.text(name, value, text::parse_duration),
-                "on_cancel" => {
-                    let known = OnCancel::ALL.map(|(name, on_cancel)| (name, Some(on_cancel)));
-                    self.one_of(name, value, &known, &mut settings.on_cancel);
-                }
+                "on_cancel" => settings.on_cancel = self.one_of(name, value, &OnCancel::ALL),
                 "attach" => self.attach(value, &mut settings),
                 _ => self.unknown_key(key, &format!("in {path}"), KEYS),
             }

@@ -46,11 +46,11 @@ impl Parser<'_> {
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
                     let all = Grouping::ALL.map(|by| (by.name(), by));
-                    self.one_of(key_text, value, &all, &mut view.grouping);
+                    view.grouping = self.one_of(key_text, value, &all).unwrap_or_default();
                 }
                 "sort" => {
                     let all = SortKey::ALL.map(|by| (by.label(), by));
-                    self.one_of(key_text, value, &all, &mut view.sort);
+                    view.sort = self.one_of(key_text, value, &all).unwrap_or_default();
                 }
                 "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),
                 _ => self.unknown_key(key, "of a view", KEYS),

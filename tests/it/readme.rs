@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul::app::Keymap;
+use longhaul::app::{HelpLine, Keymap};
 
 /// The most lines that the README may have.
 const README_LINES: usize = 200;
@@ -213,7 +213,7 @@ fn check(path: &str, text: &str, part: &str, generated: &str) {
 
 /// Every default key, under the place where it works.
 fn keys() -> String {
-    let row = |(keys, words): (String, String)| match (keys.as_str(), words.as_str()) {
+    let row = |line: HelpLine| match (line.keys.as_str(), line.text.as_str()) {
         ("", "") => None,
         ("", place) => Some(format!("| **{place}** | |\n")),
         (keys, words) => {
@@ -221,7 +221,7 @@ fn keys() -> String {
             Some(format!("| {} | {words} |\n", keys.join(" ")))
         }
     };
-    let rows = Keymap::default().help_lines().into_iter().filter_map(row);
+    let rows = Keymap::default().help_all().into_iter().filter_map(row);
     let table: String = std::iter::once("| key | does |\n|---|---|\n".to_owned())
         .chain(rows)
         .collect();

@@ -1,7 +1,7 @@
 //! The dialog before quitting, or stopping the keeper, ends or endangers calls.
 
 use crate::{
-    app::{OpenCalls, State},
+    app::{State, open_calls},
     domain::{CutOutcome, text},
 };
 
@@ -11,13 +11,12 @@ use super::{
 };
 
 pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
-    let calls = OpenCalls::of(state);
     let title = if stops_keeper {
         "Stop the keeper?"
     } else {
         "Quit?"
     };
-    let mut body = body(state, &calls);
+    let mut body = body(state);
     if body.is_empty() {
         body.push(BodyLine::plain(match state.totals.open.len() {
             0 => "Nothing is running.".to_owned(),
@@ -29,18 +28,19 @@ pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
     }
     Dialog {
         on_close: MenuAction::Stay,
-        ..Dialog::new(title, body, items(state, &calls, stops_keeper))
+        ..Dialog::new(title, body, items(state, stops_keeper))
     }
 }
 
-fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
+fn body(state: &State) -> Vec<BodyLine> {
     let mut lines = Vec::new();
-    for (outcome, part) in [
-        (CutOutcome::Lost, &calls.lost),
-        (CutOutcome::Likely, &calls.likely),
-        (CutOutcome::Pauses, &calls.pauses),
-        (CutOutcome::Continues, &calls.continues),
+    for outcome in [
+        CutOutcome::Lost,
+        CutOutcome::Likely,
+        CutOutcome::Pauses,
+        CutOutcome::Continues,
     ] {
+        let part = open_calls(state, outcome);
         let outcome = Some(outcome);
         for (id, if_cut) in part.iter().take(MAX_LISTED) {
             let until = if_cut.until.map_or(String::new(), |at| {
@@ -59,15 +59,16 @@ fn body(state: &State, calls: &OpenCalls<'_>) -> Vec<BodyLine> {
     lines
 }
 
-fn items(state: &State, calls: &OpenCalls<'_>, stops_keeper: bool) -> Vec<MenuItem> {
+fn items(state: &State, stops_keeper: bool) -> Vec<MenuItem> {
     let (verb, stay) = if stops_keeper {
         ("stop", "no, keep it running")
     } else {
         ("quit", "no, don't quit")
     };
     let mut items = vec![MenuItem::new('n', stay, MenuAction::Stay)];
-    if !calls.lost.is_empty() {
-        let lost = match calls.lost.len() {
+    let lost = state.totals.by_outcome.lost.len();
+    if lost > 0 {
+        let lost = match lost {
             1 => "the call that would be lost has",
             _ => "the calls that would be lost have",
         };

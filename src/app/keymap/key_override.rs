@@ -269,10 +269,10 @@ mod tests {
         assert_eq!(keys.key_label(Scope::Messages, Action::Cancel), "X");
         assert_eq!(keys.key_label(Scope::List, Action::Undo), ":undo");
         assert_eq!(keys.key_of(Scope::List, Action::Undo), None);
-        let help = keys.help_lines();
+        let help = keys.help_all();
         for (label, words) in [("X Delete", "cancel (asks"), (":undo", "restore")] {
-            let own = help.iter().find(|(_, help)| help.starts_with(words));
-            assert_eq!(own.map(|(keys, _)| keys.as_str()), Some(label));
+            let own = help.iter().find(|line| line.text.starts_with(words));
+            assert_eq!(own.map(|line| line.keys.as_str()), Some(label));
         }
     }
 

@@ -48,16 +48,8 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
     let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
         let mut live = LiveSession::open(context, servers)?;
-        match send(context, &mut live, &task, &question, answer).await {
-            Ok(code) => {
-                live.leave(context, &[]).await;
-                Ok(code)
-            }
-            Err(fail) => {
-                live.close();
-                Err(fail)
-            }
-        }
+        let sent = send(context, &mut live, &task, &question, answer).await;
+        live.end(context, &[], sent).await
     })
 }
 

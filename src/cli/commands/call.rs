@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::{
+    app::{TypedArgument, TypedValue},
     cli::{
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{
-            ArgumentPair, MAX_NAMED_TOOLS, PairValue, apply_pairs, build_arguments, list_tools,
-            parse_pairs, plain, read_args_object,
+            MAX_NAMED_TOOLS, apply_pairs, build_arguments, list_tools, parse_pairs, plain,
+            read_args_object,
         },
         context::{Context, confirm},
         environment::{block_on, random_bits},
@@ -30,7 +31,7 @@ struct CallDraft {
     tool: String,
     /// The text of a JSON object.
     base: String,
-    pairs: Vec<ArgumentPair>,
+    pairs: Vec<TypedArgument>,
     once: Option<String>,
     origin: Option<TaskId>,
     /// No confirmation is needed to repeat it.
@@ -214,7 +215,7 @@ async fn tools_of(
     reader: &mut Reader,
     draft: &CallDraft,
 ) -> Result<Vec<Tool>, CliError> {
-    let is_text = |pair: &ArgumentPair| matches!(pair.value, PairValue::Text(_));
+    let is_text = |pair: &TypedArgument| matches!(pair.value, TypedValue::Text(_));
     let needs_schema = draft.pairs.iter().any(is_text);
     // If the key was used before, that task is returned without contacting the server.
     let is_key_used = match &draft.once {
@@ -253,7 +254,7 @@ fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {
 /// The arguments for `--unchecked`.
 fn unchecked_arguments(
     mut arguments: Map<String, Value>,
-    pairs: Vec<ArgumentPair>,
+    pairs: Vec<TypedArgument>,
     described: Option<&Tool>,
 ) -> Result<Map<String, Value>, CliError> {
     let specs = described.map(Tool::arguments).unwrap_or_default();
@@ -268,7 +269,7 @@ fn checked_arguments(
     context: &Context<'_>,
     server: &ServerName,
     base: Map<String, Value>,
-    pairs: Vec<ArgumentPair>,
+    pairs: Vec<TypedArgument>,
     described: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
     build_arguments(base, pairs, described).map_err(|error| {

@@ -17,10 +17,7 @@ use crate::{
         screen,
     },
     demo::{self, DemoError, DemoOptions},
-    domain::{
-        LinkRecord, NewCall, ProtocolVersion, ServerConfigs, ServerName, ServerRef, SessionRequest,
-        TaskId,
-    },
+    domain::{LinkRecord, NewCall, ProtocolVersion, ServerName, ServerRef, SessionRequest, TaskId},
     engine::stop_unused_keeper,
     store::{DriverLock, ListFilter},
 };
@@ -137,13 +134,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
 
 /// Prints what was done, as a line or as JSON.
 fn report(context: &mut Context<'_>, message: &str) -> Result<u8, CliError> {
-    if context.global.json {
-        let document = json!({"done": message});
-        context.terminal.print_json(&document)?;
-    } else {
-        context.terminal.print(message)?;
-    }
-    Ok(code::OK)
+    context.answer(&json!({"done": message}), message)
 }
 
 /// Starts the server and opens the screen, which starts the first calls of a new demo.
@@ -192,7 +183,6 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
         Vec::new()
     };
     let extra = screen::ScreenOptions {
-        server_configs: ServerConfigs::default(),
         reopens_with: format!(
             "longhaul demo{}",
             context.flags_to(context.paths.session(), args::DEMO_SESSION)
@@ -204,7 +194,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
             .collect(),
         notices,
         is_demo: true,
-        host: None,
+        ..screen::ScreenOptions::default()
     };
     // Even with nothing to do, the server stays for as long as the screen that shows it.
     let _held = demo::hold(dir);

@@ -1,10 +1,8 @@
 //! `export`: a task for a bug report.
 
-use std::io::Write as _;
-
 use crate::cli::{
     args::ExportArgs,
-    context::Context,
+    context::{Context, write_file},
     error::{CliError, code},
     export::{cli_secrets, options::Exporter},
 };
@@ -27,11 +25,6 @@ pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Re
         context.terminal.print_line(&text)?;
         return Ok(code::OK);
     };
-    let file = std::fs::File::create(path);
-    file.and_then(|mut file| writeln!(file, "{text}"))
-        .map_err(|error| {
-            // Not `CANNOT_SAVE`, because the session is unaffected.
-            CliError::usage(format!("could not write {}: {error}", path.display()))
-        })?;
+    write_file(path, format!("{text}\n").as_bytes())?;
     Ok(code::OK)
 }

@@ -100,18 +100,13 @@ fn report(
     status: Option<&KeeperStatus>,
     line: impl Fn(String) -> String,
 ) -> Result<u8, CliError> {
-    if context.global.json {
-        let document = json!({ "keeper": status.map(documents::keeper) });
-        context.terminal.print_json(&document)?;
-        return Ok(code::OK);
-    }
+    let document = json!({ "keeper": status.map(documents::keeper) });
     let Some(status) = status else {
         let session = context.paths.session();
         let line = format!(
             "no keeper is running for session {session}; the next command that needs one starts it"
         );
-        context.terminal.print(&line)?;
-        return Ok(code::OK);
+        return context.answer(&document, &line);
     };
     let kind = if status.is_keeper {
         "keeper"
@@ -127,8 +122,7 @@ fn report(
         text::plural(status.unsettled, "unfinished task"),
         text::plural(status.clients, "client"),
     );
-    context.terminal.print(&line(what))?;
-    Ok(code::OK)
+    context.answer(&document, &line(what))
 }
 
 fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliError> {

@@ -13,7 +13,7 @@ use crate::{
     cli::{
         args::{Cli, ManArgs, NAME},
         complete,
-        context::Context,
+        context::{Context, write_file},
         error::{CliError, code},
     },
     domain::text,
@@ -59,20 +59,14 @@ pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u
 
 /// Writes a page for each visible command.
 fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, CliError> {
-    let failed = |path: &Path, error: &std::io::Error| {
-        // Not `CANNOT_SAVE`, because the session is unaffected.
-        CliError::usage(format!("could not write {}: {error}", path.display()))
-    };
-    fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+    fs::create_dir_all(dir)
+        .map_err(|error| CliError::usage(format!("could not write {}: {error}", dir.display())))?;
     let mut written = Vec::new();
     let mut pending = vec![root];
     while let Some(command) = pending.pop() {
         pending.extend(command.get_subcommands().filter(|it| !it.is_hide_set()));
         let (name, page) = page(command)?;
-        let path = dir.join(&name);
-        let file = fs::File::create(&path);
-        file.and_then(|mut file| std::io::Write::write_all(&mut file, page.as_bytes()))
-            .map_err(|error| failed(&path, &error))?;
+        write_file(&dir.join(&name), page.as_bytes())?;
         written.push(name);
     }
     written.sort();

@@ -1,7 +1,7 @@
 //! `proxy`: an MCP server on stdio that stands for another one. stdout carries nothing but JSON-RPC.
 
 use std::{
-    io::{self, BufRead},
+    io::{self, BufRead, Read as _},
     time::Duration,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The longest line that is read from the host.
-const LINE_BYTES: usize = 32 << 20;
+const LINE_BYTES: u64 = 32 << 20;
 
 /// Lines from the host that wait to be handled.
 const LINES_WAITING: usize = 64;
@@ -67,60 +67,28 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     })
 }
 
-/// Reads lines until the host closes its end.
+/// Reads lines until the host closes its end. Of a line that is too long, nothing is kept.
 fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
     loop {
         let mut line = Vec::new();
-        let input = match read_line(input, &mut line) {
-            Ok(LineRead::End) | Err(_) => return,
-            Ok(LineRead::TooLong) => ProxyInput::TooLong,
-            Ok(LineRead::Line) => match String::from_utf8(line) {
-                Ok(line) if line.trim().is_empty() => continue,
-                Ok(line) => ProxyInput::FromHost(line),
-                // It gets the answer to a line that is no JSON.
-                Err(_) => ProxyInput::FromHost(String::new()),
+        let mut limited = input.by_ref().take(LINE_BYTES + 1);
+        let Ok(1..) = limited.read_until(b'\n', &mut line) else {
+            return;
+        };
+        let is_full = limited.limit() == 0;
+        let has_end = line.pop_if(|byte| *byte == b'\n').is_some();
+        let input = match String::from_utf8(line) {
+            _ if is_full && !has_end => match input.skip_until(b'\n') {
+                Ok(_) => ProxyInput::TooLong,
+                Err(_) => return,
             },
+            Ok(line) if line.trim().is_empty() => continue,
+            Ok(line) => ProxyInput::FromHost(line),
+            // It gets the answer to a line that is no JSON.
+            Err(_) => ProxyInput::FromHost(String::new()),
         };
         if lines.blocking_send(input).is_err() {
             return;
-        }
-    }
-}
-
-enum LineRead {
-    Line,
-    TooLong,
-    End,
-}
-
-/// Reads one line; of one that is too long, nothing is kept.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRead> {
-    let (mut is_too_long, mut is_empty) = (false, true);
-    loop {
-        let part = input.fill_buf()?;
-        if part.is_empty() {
-            return Ok(match (is_empty, is_too_long) {
-                (true, _) => LineRead::End,
-                (_, true) => LineRead::TooLong,
-                _ => LineRead::Line,
-            });
-        }
-        is_empty = false;
-        let end = part.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(part.len());
-        is_too_long |= line.len() + taken > LINE_BYTES;
-        if is_too_long {
-            line.clear();
-        } else {
-            line.extend(part.iter().take(taken));
-        }
-        input.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(if is_too_long {
-                LineRead::TooLong
-            } else {
-                LineRead::Line
-            });
         }
     }
 }
@@ -222,17 +190,15 @@ mod tests {
 
     #[test]
     fn lines_that_are_too_long_are_passed_over() {
-        let mut text = vec![b'x'; LINE_BYTES + 1];
-        text.extend(b"\nshort\nlast");
-        let mut input = io::BufReader::new(&text[..]);
-        let mut read = || {
-            let mut line = Vec::new();
-            let read = read_line(&mut input, &mut line).unwrap();
-            (read, String::from_utf8(line).unwrap())
-        };
-        assert!(matches!(read(), (LineRead::TooLong, _)));
-        assert!(matches!(read(), (LineRead::Line, line) if line == "short"));
-        assert!(matches!(read(), (LineRead::Line, line) if line == "last"));
-        assert!(matches!(read(), (LineRead::End, _)));
+        let mut text = vec![b'x'; usize::try_from(LINE_BYTES).unwrap() + 1];
+        text.extend(b"\nshort\n\n\xff\nlast");
+        let (sender, mut lines) = mpsc::channel(10);
+        read_host(&mut io::BufReader::new(&text[..]), &sender);
+        let mut read = || lines.try_recv().unwrap();
+        assert!(matches!(read(), ProxyInput::TooLong));
+        for expected in ["short", "", "last"] {
+            assert!(matches!(read(), ProxyInput::FromHost(line) if line == expected));
+        }
+        assert!(lines.try_recv().is_err());
     }
 }

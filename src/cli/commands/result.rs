@@ -1,11 +1,11 @@
 //! `result`: the result of a task, or a part of it.
 
-use std::{borrow::Cow, io::Write as _, path::Path};
+use std::borrow::Cow;
 
 use crate::{
     cli::{
         args::ResultArgs,
-        context::Context,
+        context::{Context, write_file},
         error::{CliError, code},
         format::{self},
         json as documents,
@@ -55,21 +55,16 @@ pub(in crate::cli) fn result(
     if let Some(number) = which.block {
         return block(context, which, &task, &result, number);
     }
-    if let Some(path) = &which.out {
+    if which.raw || which.out.is_some() {
         let bytes = if context.global.json {
             result
         } else {
             format::raw_result(&result)
         };
-        return write_out(path, bytes.as_bytes());
-    }
-    if which.raw {
-        let bytes = if context.global.json {
-            result
-        } else {
-            format::raw_result(&result)
-        };
-        context.terminal.raw(&bytes)?;
+        match &which.out {
+            Some(path) => write_file(path, bytes.as_bytes())?,
+            None => context.terminal.raw(&bytes)?,
+        }
     } else if context.global.json {
         context.terminal.print_pretty(documents::parsed(&result))?;
     } else {
@@ -109,7 +104,8 @@ pub(in crate::cli) fn block(
         })?
     };
     if let Some(path) = &which.out {
-        return write_out(path, &contents);
+        write_file(path, &contents)?;
+        return Ok(code::OK);
     }
     match &block {
         ContentBlock::Media(_)
@@ -129,13 +125,4 @@ pub(in crate::cli) fn block(
             Ok(code::OK)
         }
     }
-}
-
-fn write_out(path: &Path, bytes: &[u8]) -> Result<u8, CliError> {
-    let write = || std::fs::File::create(path)?.write_all(bytes);
-    write().map_err(|error| {
-        // Not `CANNOT_SAVE`, which is about the session.
-        CliError::usage(format!("could not write {}: {error}", path.display()))
-    })?;
-    Ok(code::OK)
 }

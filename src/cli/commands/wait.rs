@@ -42,21 +42,13 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
         let servers = servers.all()?;
         blocked = block_on(async {
             let mut live = LiveSession::open(context, servers)?;
-            match wait_for(context, &mut live, wait, &mut ended, &mut open).await {
-                Ok(blocked) => {
-                    // Do not stay for tasks that cannot finish without a person.
-                    let ours: Vec<TaskId> = match &blocked {
-                        Some(_) => open.iter().map(|task| task.id.clone()).collect(),
-                        None => Vec::new(),
-                    };
-                    live.leave(context, &ours).await;
-                    Ok(blocked)
-                }
-                Err(fail) => {
-                    live.close();
-                    Err(fail)
-                }
-            }
+            let blocked = wait_for(context, &mut live, wait, &mut ended, &mut open).await;
+            // Do not stay for tasks that cannot finish without a person.
+            let ours: Vec<TaskId> = match &blocked {
+                Ok(Some(_)) => open.iter().map(|task| task.id.clone()).collect(),
+                _ => Vec::new(),
+            };
+            live.end(context, &ours, blocked).await
         })?;
     }
     for task in &ended {

@@ -24,95 +24,106 @@ use crate::{
 
 /// `wrap`.
 pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
-    if args.list || args.agent_host.is_none() {
-        return list(context, args.agent_host.as_deref());
-    }
-    context.may_act()?;
-    let mut found = Vec::new();
-    for file in files(args)? {
-        let mut file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
-        let Wrapped {
-            edit,
-            replaced,
-            needs,
-        } = wrap_file(context, &mut file, &args.servers)?;
-        found.extend(replaced.iter().map(|it| it.server.clone()));
-        if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
-            for need in needs {
-                context.terminal.warn(&need);
-            }
-        }
-    }
-    must_have_found(context, args, &found, "wrap")
+    change(context, args, "wrap", wrap_file)
 }
 
 /// `unwrap`.
 pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+    change(context, args, "unwrap", unwrap_file)
+}
+
+/// Changes each file of the host with `in_file`, which returns the servers that it found to change.
+fn change(
+    context: &mut Context<'_>,
+    args: &WrapArgs,
+    verb: &str,
+    in_file: fn(&mut Context<'_>, &WrapArgs, WrapFile) -> Result<Vec<String>, CliError>,
+) -> Result<u8, CliError> {
     if args.list || args.agent_host.is_none() {
         return list(context, args.agent_host.as_deref());
     }
     context.may_act()?;
     let mut found = Vec::new();
     for file in files(args)? {
-        let mut file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
-        let fail = |error: &WrapError| failed(&file.file, error);
-        let mut backup = Backup::of(&file.target).map_err(|error| fail(&error))?;
-        let mut kept = Vec::new();
-        let mut restored = Vec::new();
-        for replaced in std::mem::take(&mut backup.replaced) {
-            let is_meant = replaced.project == file.file.project
-                && (args.servers.is_empty() || args.servers.contains(&replaced.server));
-            match file.restored(&replaced).filter(|_| is_meant) {
-                Some(text) => {
-                    file.text = text;
-                    restored.push(replaced.server);
-                }
-                None if is_meant => {
-                    let message = format!(
-                        "{}: kept the entry of {}, which was changed after it was wrapped; undo that change and run this again, or \
-                         copy the original entry from {}",
-                        file.file.shown(),
-                        text::clean_line(&replaced.server),
-                        Backup::path(&file.target).display()
-                    );
-                    context.terminal.warn(&message);
-                    kept.push(replaced);
-                }
-                None => kept.push(replaced),
-            }
-        }
-        let is_kept = |entry: &&WrappableEntry| {
-            let is_meant = args.servers.is_empty() || args.servers.contains(&entry.name);
-            let has_backup = kept
-                .iter()
-                .any(|it| it.server == entry.name && it.project == file.file.project);
-            is_meant && entry.is_wrapped() && !has_backup
-        };
-        // Of the file as restored: what is still wrapped in it has no backup.
-        for entry in file.entries().unwrap_or_default().iter().filter(is_kept) {
-            let message = format!(
-                "{}: kept the entry of {}, because {} has no original of it; restore the entry by hand",
-                file.file.shown(),
-                entry.name,
-                Backup::path(&file.target).display()
-            );
-            context.terminal.warn(&message);
-        }
-        let change = vec![format!("  restores {}", restored.join(", "))];
-        if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
-            continue;
-        }
-        file.save().map_err(|error| failed(&file.file, &error))?;
-        backup.replaced = kept;
-        backup
-            .save(&file.target)
-            .map_err(|error| failed(&file.file, &error))?;
-        let names = restored.join(", ");
-        let line = format!("{}: unwrapped {names}", file.file.shown());
-        context.terminal.print(&text::clean_line(&line))?;
-        found.extend(restored);
+        let file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
+        found.extend(in_file(context, args, file)?);
     }
-    must_have_found(context, args, &found, "unwrap")
+    if found.is_empty() && args.servers.is_empty() {
+        let message = format!("nothing to {verb}; `longhaul wrap --list` lists the servers");
+        context.terminal.info(&message);
+    }
+    let missing = args.servers.iter().find(|name| !found.contains(*name));
+    match missing {
+        Some(name) => Err(CliError::usage(format!(
+            "no server named {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
+            text::clean_line(name)
+        ))),
+        None => Ok(code::OK),
+    }
+}
+
+/// Restores the entries of one file.
+fn unwrap_file(
+    context: &mut Context<'_>,
+    args: &WrapArgs,
+    mut file: WrapFile,
+) -> Result<Vec<String>, CliError> {
+    let fail = |error: &WrapError| failed(&file.file, error);
+    let mut backup = Backup::of(&file.target).map_err(|error| fail(&error))?;
+    let mut kept = Vec::new();
+    let mut restored = Vec::new();
+    for replaced in std::mem::take(&mut backup.replaced) {
+        let is_meant = replaced.project == file.file.project
+            && (args.servers.is_empty() || args.servers.contains(&replaced.server));
+        match file.restored(&replaced).filter(|_| is_meant) {
+            Some(text) => {
+                file.text = text;
+                restored.push(replaced.server);
+            }
+            None if is_meant => {
+                let message = format!(
+                    "{}: kept the entry of {}, which was changed after it was wrapped; undo that change and run this again, or \
+                     copy the original entry from {}",
+                    file.file.shown(),
+                    text::clean_line(&replaced.server),
+                    Backup::path(&file.target).display()
+                );
+                context.terminal.warn(&message);
+                kept.push(replaced);
+            }
+            None => kept.push(replaced),
+        }
+    }
+    let is_kept = |entry: &&WrappableEntry| {
+        let is_meant = args.servers.is_empty() || args.servers.contains(&entry.name);
+        let has_backup = kept
+            .iter()
+            .any(|it| it.server == entry.name && it.project == file.file.project);
+        is_meant && entry.is_wrapped() && !has_backup
+    };
+    // Of the file as restored: what is still wrapped in it has no backup.
+    for entry in file.entries().unwrap_or_default().iter().filter(is_kept) {
+        let message = format!(
+            "{}: kept the entry of {}, because {} has no original of it; restore the entry by hand",
+            file.file.shown(),
+            entry.name,
+            Backup::path(&file.target).display()
+        );
+        context.terminal.warn(&message);
+    }
+    let change = vec![format!("  restores {}", restored.join(", "))];
+    if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
+        return Ok(Vec::new());
+    }
+    file.save().map_err(|error| failed(&file.file, &error))?;
+    backup.replaced = kept;
+    backup
+        .save(&file.target)
+        .map_err(|error| failed(&file.file, &error))?;
+    let names = restored.join(", ");
+    let line = format!("{}: unwrapped {names}", file.file.shown());
+    context.terminal.print(&text::clean_line(&line))?;
+    Ok(restored)
 }
 
 fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
@@ -138,40 +149,12 @@ fn failed(file: &HostFile, error: &WrapError) -> CliError {
     CliError::usage(text::clean_line(&message).into_owned())
 }
 
-fn must_have_found(
-    context: &mut Context<'_>,
-    args: &WrapArgs,
-    found: &[String],
-    verb: &str,
-) -> Result<u8, CliError> {
-    if found.is_empty() && args.servers.is_empty() {
-        let message = format!("nothing to {verb}; `longhaul wrap --list` lists the servers");
-        context.terminal.info(&message);
-    }
-    let missing = args.servers.iter().find(|name| !found.contains(*name));
-    match missing {
-        Some(name) => Err(CliError::usage(format!(
-            "no server named {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
-            text::clean_line(name)
-        ))),
-        None => Ok(code::OK),
-    }
-}
-
-/// What a file and the configuration will be.
-struct Wrapped {
-    edit: ConfigEdit,
-    replaced: Vec<Replaced>,
-    /// What the user has to do before the servers can be used.
-    needs: Vec<String>,
-}
-
-/// Replaces the entries in the text of the file, and adds their servers to the configuration. Saves neither.
+/// Replaces the entries of one file, and adds their servers to the configuration.
 fn wrap_file(
     context: &mut Context<'_>,
-    file: &mut WrapFile,
-    servers: &[String],
-) -> Result<Wrapped, CliError> {
+    args: &WrapArgs,
+    mut file: WrapFile,
+) -> Result<Vec<String>, CliError> {
     let (path, project) = (file.file.path.clone(), file.file.project.clone());
     let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
     let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
@@ -181,7 +164,7 @@ fn wrap_file(
         entry.is_wrapped() || replaced.any(stands)
     };
     let is_meant = |entry: &&WrappableEntry| {
-        !is_ours(entry) && (servers.is_empty() || servers.contains(&entry.name))
+        !is_ours(entry) && (args.servers.is_empty() || args.servers.contains(&entry.name))
     };
     let meant: Vec<WrappableEntry> = entries.iter().filter(is_meant).cloned().collect();
     let mut edit = ConfigEdit::open(config::path())?;
@@ -229,11 +212,13 @@ fn wrap_file(
             wrapped,
         });
     }
-    Ok(Wrapped {
-        edit,
-        replaced,
-        needs,
-    })
+    let found = replaced.iter().map(|it| it.server.clone()).collect();
+    if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
+        for need in needs {
+            context.terminal.warn(&need);
+        }
+    }
+    Ok(found)
 }
 
 /// Tells the user what happens to an entry. Returns its server's name in the configuration; `None` if it is skipped.

@@ -10,7 +10,7 @@ pub(in crate::cli) mod options;
 mod redact;
 
 use secrecy::SecretString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::redact::Redaction;
 use crate::{
@@ -217,47 +217,39 @@ fn question(question: &Question, redaction: &Redaction) -> Value {
 }
 
 fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    put("seq", json!(entry.seq));
-    put("at", time(Some(entry.at)));
-    put("attempt", json!(entry.attempt));
-    put("has_event_id", json!(entry.event_id.is_some()));
-    put("event", json!(documents::event_name(&entry.what)));
-    match &entry.what {
+    let content = |text: Option<&str>| redaction.content(text);
+    let document = json!({
+        "seq": entry.seq,
+        "at": time(Some(entry.at)),
+        "attempt": entry.attempt,
+        "has_event_id": entry.event_id.is_some(),
+        "event": documents::event_name(&entry.what),
+    });
+    let details = match &entry.what {
         HistoryEvent::Started { era, resumability } => {
-            put("era", json!(era));
-            put("resumability", json!(resumability));
+            json!({"era": era, "resumability": resumability})
         }
         HistoryEvent::Progress {
             value,
             total,
             message,
-        } => {
-            put("value", json!(value));
-            put("total", json!(total));
-            put("message", redaction.content(message.as_deref()));
-        }
+        } => json!({"value": value, "total": total, "message": content(message.as_deref())}),
         HistoryEvent::Log {
             level,
             logger,
             data,
         } => {
-            put("level", json!(level.label()));
-            put("logger", redaction.content(logger.as_deref()));
-            put("data", redaction.content(Some(data)));
+            json!({"level": level.label(), "logger": content(logger.as_deref()), "data": content(Some(data))})
         }
         HistoryEvent::Contact { state, why } => {
-            put("contact", json!(state));
-            put("why", redaction.of_contact(state, why));
+            json!({"contact": state, "why": redaction.of_contact(state, why)})
         }
         HistoryEvent::Status { status, reason } | HistoryEvent::Settled { status, reason } => {
-            put("status", json!(status));
-            put("reason", redaction.content(reason.as_deref()));
+            json!({"status": status, "reason": content(reason.as_deref())})
         }
         HistoryEvent::InputRequired { request, .. } => {
-            put("request", redaction.json(Some(request)));
+            json!({"request": redaction.json(Some(request))})
         }
-    }
-    Value::Object(object)
+    };
+    documents::with(document, details)
 }

@@ -231,27 +231,25 @@ fn add<E>(
     file: &Path,
     (name, server): (String, ImportableServer),
 ) -> Result<EntryReport, E> {
-    let ImportableServer {
-        mut endpoint,
-        notes,
-        ..
-    } = server;
     let mut report = EntryReport {
         outcome: ImportOutcome::Imported,
-        location: Some(location(&endpoint)),
-        notes,
+        notes: server.notes,
         ..EntryReport::skipped(file, name, &"")
     };
-    report.describe(&endpoint);
-    let mut identity = ServerIdentity {
+    report.describe(&server.endpoint);
+    let mut new = NewServer {
         name: report.name.trim().to_owned(),
-        endpoint: endpoint.clone(),
+        endpoint: server.endpoint,
+        // Absolute, because the configuration is read from any directory.
+        imported_from: std::path::absolute(file)
+            .ok()
+            .map(|file| file.display().to_string()),
     };
-    if let Some(known) = servers.find(&identity) {
+    if let Some(known) = servers.configured.iter().find(|it| is_same(it, &new)) {
         report.outcome = ImportOutcome::Known;
         let name = &known.name;
         report.notes = vec![format!("already in your configuration as {name}")];
-        if !known.has_equal_values(&identity) {
+        if values(&known.endpoint) != values(&new.endpoint) {
             let note =
                 "the headers or environment variables there are used, not those in this file";
             report.notes.push(note.to_owned());
@@ -259,14 +257,14 @@ fn add<E>(
         report.known_as = Some(name.clone());
         return Ok(report);
     }
-    let own = ServerName::free(report.name.trim(), |name| servers.has(name));
+    let own = ServerName::free(&new.name, |name| servers.has(name));
     let own = own.as_str().to_owned();
     if let Endpoint::Http {
         url,
         headers,
         consent,
         ..
-    } = &mut endpoint
+    } = &mut new.endpoint
         && !report.variables.is_empty()
     {
         report.has_consent = ask_consent(&own, url, headers)?;
@@ -282,65 +280,47 @@ fn add<E>(
             ));
         }
     }
-    if let Endpoint::Stdio(_) = endpoint {
+    if let Endpoint::Stdio(_) = new.endpoint {
         report.needs = Some(format!(
             "stdio, needs approval: longhaul servers approve {}",
             text::shell_word(&own)
         ));
     }
-    identity.name.clone_from(&own);
-    servers.configured.push(identity);
-    edit.add(&NewServer {
-        name: own.clone(),
-        endpoint,
-        // Absolute, because the configuration is read from any directory.
-        imported_from: std::path::absolute(file)
-            .ok()
-            .map(|file| file.display().to_string()),
-    });
+    new.name.clone_from(&own);
+    edit.add(&new);
+    servers.configured.push(new);
     report.known_as = Some(own);
     Ok(report)
 }
 
-/// What tells one server from another.
-struct ServerIdentity {
-    name: String,
-    endpoint: Endpoint,
+/// Whether both are the same server. Other headers may mean another account, and other variables another program, unless
+/// the name is the same: then the user has edited an imported server. A program in another directory is another program;
+/// approval may have added the directory.
+fn is_same(known: &NewServer, new: &NewServer) -> bool {
+    let is_edited = known.name == new.name;
+    let is_same_place = match (&known.endpoint, &new.endpoint) {
+        (Endpoint::Http { url, .. }, Endpoint::Http { url: other, .. }) => url == other,
+        (Endpoint::Stdio(program), Endpoint::Stdio(other)) => {
+            program.command == other.command
+                && program.args == other.args
+                && (program.cwd == other.cwd || is_edited && other.cwd.is_none())
+        }
+        _ => false,
+    };
+    is_same_place && (is_edited || values(&known.endpoint) == values(&new.endpoint))
 }
 
-impl ServerIdentity {
-    /// Whether both are the same server. Other headers may mean another account, and other variables another program,
-    /// unless the name is the same: then the user has edited an imported server. A program in another directory is another
-    /// program; approval may have added the directory.
-    fn is_same(&self, new: &Self) -> bool {
-        let is_edited = self.name == new.name;
-        match (&self.endpoint, &new.endpoint) {
-            (Endpoint::Http { url, .. }, Endpoint::Http { url: other, .. }) => {
-                url == other && (is_edited || self.has_equal_values(new))
-            }
-            (Endpoint::Stdio(program), Endpoint::Stdio(other)) => {
-                program.command == other.command
-                    && program.args == other.args
-                    && (program.cwd == other.cwd || is_edited && other.cwd.is_none())
-                    && (is_edited || self.has_equal_values(new))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether both have the same headers or environment variables.
-    fn has_equal_values(&self, other: &Self) -> bool {
-        let values = |endpoint: &Endpoint| match endpoint {
-            Endpoint::Http { headers, .. } => headers.clone(),
-            Endpoint::Stdio(program) => program.env.clone(),
-        };
-        values(&self.endpoint) == values(&other.endpoint)
+/// The headers or the environment variables.
+fn values(endpoint: &Endpoint) -> &[(String, Template)] {
+    match endpoint {
+        Endpoint::Http { headers, .. } => headers,
+        Endpoint::Stdio(program) => &program.env,
     }
 }
 
 /// The servers in the configuration and in all sessions.
 pub(crate) struct ExistingServers {
-    configured: Vec<ServerIdentity>,
+    configured: Vec<NewServer>,
     /// Names in any session. A server in the configuration applies to the tasks of a session server with the same name, so
     /// an imported file must not choose such a name.
     session_names: Vec<String>,
@@ -348,7 +328,8 @@ pub(crate) struct ExistingServers {
 
 impl ExistingServers {
     pub(crate) fn of(config: &Config, paths: &Paths) -> Self {
-        let configured = config.servers.iter().map(|server| ServerIdentity {
+        let configured = config.servers.iter().map(|server| NewServer {
+            imported_from: None,
             name: server.name.as_str().to_owned(),
             endpoint: match &server.program {
                 Some(program) => Endpoint::Stdio(program.clone()),
@@ -370,12 +351,6 @@ impl ExistingServers {
         self.configured.iter().any(|known| known.name == name)
             || self.session_names.iter().any(|known| known == name)
     }
-
-    /// The configured server that is the same as `server`.
-    fn find(&self, server: &ServerIdentity) -> Option<&ServerIdentity> {
-        let mut configured = self.configured.iter();
-        configured.find(|known| known.is_same(server))
-    }
 }
 
 /// The names of the servers in all sessions that can be read.
@@ -384,14 +359,6 @@ fn names_in_sessions(paths: &Paths) -> Vec<String> {
     let links = |paths: &Paths| Reader::open(paths).ok()?.links().ok();
     let all = sessions.iter().filter_map(links).flatten();
     all.map(|link| link.name.as_str().to_owned()).collect()
-}
-
-/// The URL or command line.
-fn location(endpoint: &Endpoint) -> String {
-    match endpoint {
-        Endpoint::Http { url, .. } => url.clone(),
-        Endpoint::Stdio(program) => consent::command_line(program),
-    }
 }
 
 impl EntryReport {
@@ -410,25 +377,22 @@ impl EntryReport {
         }
     }
 
-    /// Sets kind and variables.
+    /// Sets kind, location and variables.
     fn describe(&mut self, endpoint: &Endpoint) {
-        let variables = |templates: &[(String, Template)]| {
-            let mut names: Vec<String> = Vec::new();
-            for (_, value) in templates {
-                names.extend(value.variables().map(str::to_owned));
+        let (kind, location, mut variables) = match endpoint {
+            Endpoint::Http { url, headers, .. } => {
+                let names = headers.iter().flat_map(|(_, value)| value.variables());
+                ("http", url.clone(), names.map(str::to_owned).collect())
             }
-            names.sort();
-            names.dedup();
-            names
-        };
-        (self.kind, self.variables) = match endpoint {
-            Endpoint::Http { headers, .. } => (Some("http"), variables(headers)),
             Endpoint::Stdio(program) => {
-                let mut names = program.variables();
-                names.sort();
-                (Some("stdio"), names)
+                let location = consent::command_line(program);
+                ("stdio", location, program.variables())
             }
         };
+        variables.sort();
+        variables.dedup();
+        (self.kind, self.location) = (Some(kind), Some(location));
+        self.variables = variables;
     }
 
     pub(crate) fn is_imported(&self) -> bool {

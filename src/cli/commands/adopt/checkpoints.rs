@@ -219,8 +219,7 @@ pub(in crate::cli) fn complete_arguments(
     }
     let mut base = known.unwrap_or_default();
     base.insert(key.to_owned(), Value::String(client_id.to_owned()));
-    let pairs = pairs.iter().map(|text| arguments::parse_pair(text));
-    let pairs = pairs.collect::<Result<_, _>>()?;
+    let pairs = arguments::parse_pairs(pairs)?;
     let (arguments, _) = arguments::build_arguments(base, pairs, tool)
         .map_err(|error| CliError::usage(format!("{error}; nothing was imported")))?;
     Ok(Some(arguments))
@@ -291,14 +290,6 @@ pub(in crate::cli) async fn start_calls(
         start::wait_until_started(context, &mut live, &called).await?;
         Ok(ids)
     };
-    match start.await {
-        Ok(ids) => {
-            live.leave(context, &[]).await;
-            Ok(ids)
-        }
-        Err(fail) => {
-            live.close();
-            Err(fail)
-        }
-    }
+    let started = start.await;
+    live.end(context, &[], started).await
 }

@@ -84,16 +84,10 @@ pub(super) fn upgrade(
 }
 
 fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
-    if context.global.json {
-        let document = json!({ "keeper": null });
-        context.terminal.print_json(&document)?;
-        return Ok(code::OK);
-    }
     let session = context.paths.session();
     let line =
         format!("no keeper is running for session {session}; the next one will use this version");
-    context.terminal.print(&line)?;
-    Ok(code::OK)
+    context.answer(&json!({ "keeper": null }), &line)
 }
 
 fn listed(what: &str, calls: &[HeldCall]) -> String {
@@ -111,11 +105,7 @@ fn listed(what: &str, calls: &[HeldCall]) -> String {
 
 fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError> {
     let Upgraded { status, paused_ms } = upgraded;
-    if context.global.json {
-        let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
-        context.terminal.print_json(&document)?;
-        return Ok(code::OK);
-    }
+    let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
     let line = format!(
         "keeper {} now runs longhaul {}, with {}; it paused for {paused_ms} ms",
         status.pid,
@@ -125,6 +115,5 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
             count => text::plural(count, "unfinished task"),
         },
     );
-    context.terminal.print(&line)?;
-    Ok(code::OK)
+    context.answer(&document, &line)
 }

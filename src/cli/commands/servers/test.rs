@@ -10,6 +10,7 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code, worst},
+        json as documents,
         live_session::{LiveEvent, LiveSession},
         server_args::TestServersArgs,
         target::{TargetChoice, Targets},
@@ -175,7 +176,7 @@ fn if_cuts(success: &TestSuccess) -> Vec<(IfCut, Vec<&str>)> {
 }
 
 fn document(report: &TestReport) -> Value {
-    let mut document = json!({
+    let document = json!({
         "server": report.name,
         "url": server_url::redacted(&report.url),
         "ok": report.outcome.is_ok(),
@@ -196,10 +197,7 @@ fn document(report: &TestReport) -> Value {
         }
         Err(fail) => json!({"code": fail.code(), "error": fail.message()}),
     };
-    if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
-        document.extend(more);
-    }
-    document
+    documents::with(document, more)
 }
 
 fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError> {

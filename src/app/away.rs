@@ -1,6 +1,6 @@
 //! The welcome-back banner: what happened while the user was away.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::domain::{Status, Wall, text};
 

@@ -449,8 +449,8 @@ mod tests {
         }
     }
 
-    fn call(version: ProtocolVersion) -> (Value, Vec<(String, String)>) {
-        parts(call_tool(
+    fn call_method(version: ProtocolVersion) -> Method {
+        call_tool(
             version,
             &CallParams {
                 id: "p-1",
@@ -463,7 +463,21 @@ mod tests {
                 params: &[("Region".to_owned(), " eu".to_owned())],
                 host: None,
             },
-        ))
+        )
+    }
+
+    fn call(version: ProtocolVersion) -> (Value, Vec<(String, String)>) {
+        parts(call_method(version))
+    }
+
+    #[test]
+    fn arguments_keep_all_their_digits() {
+        for version in [ProtocolVersion::V20251125, ProtocolVersion::V20260728] {
+            let Method::Post { body, .. } = call_method(version) else {
+                panic!("a POST")
+            };
+            assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn id_of(line: &str) -> Option<String> {
     Some(message.id.to_string())
 }
 
-/// The arguments of a `tools/call`, as they stand there.
+/// The text of the arguments of a `tools/call`.
 fn arguments_of(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Request<'a> {

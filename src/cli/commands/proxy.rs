@@ -84,7 +84,7 @@ fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
             },
             Ok(line) if line.trim().is_empty() => continue,
             Ok(line) => ProxyInput::FromHost(line),
-            // It gets the answer to a line that is no JSON.
+            // It is answered like a line that is not JSON.
             Err(_) => ProxyInput::FromHost(String::new()),
         };
         if lines.blocking_send(input).is_err() {

@@ -45,6 +45,40 @@ pub(crate) enum Endpoint {
     Stdio(Program),
 }
 
+impl Endpoint {
+    /// The headers or the environment variables.
+    pub(super) fn values(&self) -> &[(String, Template)] {
+        match self {
+            Self::Http { headers, .. } => headers,
+            Self::Stdio(program) => &program.env,
+        }
+    }
+
+    /// One of [`Self::values`].
+    pub(super) fn value(&self, key: &str) -> Option<&Template> {
+        let mut values = self.values().iter();
+        let found = values.find(|(it, _)| it.eq_ignore_ascii_case(key));
+        found.map(|(_, value)| value)
+    }
+
+    /// Uses another variable in place of this one.
+    pub(super) fn rename_variable(&mut self, old: &str, new: &str) {
+        let (old, new) = (format!("${{{old}}}"), format!("${{{new}}}"));
+        let (values, args) = match self {
+            Self::Http { headers, .. } => (headers, &mut Vec::new()),
+            Self::Stdio(program) => (&mut program.env, &mut program.args),
+        };
+        for (_, value) in values {
+            let renamed = Template::parse(value.as_str().replace(&old, &new));
+            // A name replaces a name, so it parses.
+            *value = renamed.unwrap_or_else(|_| value.clone());
+        }
+        for arg in args {
+            *arg = arg.replace(&old, &new);
+        }
+    }
+}
+
 /// The file, opened for one change.
 #[derive(Debug)]
 pub(crate) struct ConfigEdit {

@@ -29,6 +29,7 @@ mod proxy_settings;
 mod question;
 mod rate_limit;
 mod record;
+mod repair;
 mod request;
 mod result;
 mod saved;
@@ -37,7 +38,6 @@ mod server_task;
 pub mod server_url;
 mod stamp;
 mod status;
-mod surrogates;
 mod task_action;
 pub mod text;
 mod timeline;
@@ -76,6 +76,7 @@ pub use proxy_settings::{OnCancel, PatienceChoice, ProxySettings};
 pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
 pub use rate_limit::RateLimit;
 pub use record::{Attempt, CallOptions, Phase, Row, Task, TaskEnd, TaskError, TaskErrorKind};
+pub use repair::{replace_lone_surrogates, without_lone_surrogates, without_nan};
 pub use request::{
     Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionRequest,
     SessionRequestId, SessionResponse, SignInPage,
@@ -91,7 +92,6 @@ pub use status::{
     Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
     UnknownReason,
 };
-pub use surrogates::{replace_lone_surrogates, without_lone_surrogates};
 pub use task_action::{ActionRefusal, ServerSupport};
 pub use timeline::{Activity, Milestone, Period, Turn, milestone, periods};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};

@@ -31,6 +31,8 @@ pub(super) struct Hosts {
     pub(super) profiles: Vec<HostProfile>,
     /// When they last changed.
     pub(super) since: Mono,
+    /// Whether the server was not told what one of them can do, because it was at work.
+    pub(super) are_undeclared: bool,
     pub(super) notifications: Vec<PassedNotification>,
     pub(super) roots_requests: Vec<RootsRequest>,
 }

@@ -406,6 +406,9 @@ impl Link {
             self.step_session_check();
             self.step_standalone();
             self.expire_host_questions();
+            if self.hosts.are_undeclared {
+                self.redeclare();
+            }
             self.keep_alive();
             self.end_idle_program();
             self.terminate_session();

@@ -239,8 +239,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let id = string(message.id?)?;
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
-            (Some(result), None) => Ok(result),
-            (None, None) => return None,
+            (result, None) => Ok(result.unwrap_or(RawValue::NULL)),
         };
         return Some(Incoming::Response { id, outcome });
     };

@@ -330,13 +330,15 @@ impl Proxy {
         }
         self.tend_calls();
         self.tend_cancels();
+        self.tend_roots();
         std::mem::take(&mut self.effects)
     }
 
     /// When [`ProxyInput::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let calls = self.calls.values().filter_map(Call::due);
-        calls.chain(self.cancels.next()).min()
+        let roots = self.questions.roots_due().map(|(.., until)| until);
+        calls.chain(self.cancels.next()).chain(roots).min()
     }
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
@@ -522,7 +524,13 @@ impl Proxy {
                 }
             }
             SessionEvent::Driver(_) => self.driver_changed(),
-            SessionEvent::Undriven => self.is_undriven = true,
+            SessionEvent::Undriven => {
+                self.is_undriven = true;
+                if self.has_open_requests() {
+                    // The driver that this starts gets them too.
+                    self.ask(Asked::Note, self.introduce());
+                }
+            }
             SessionEvent::RootsWanted { server, number } if server == self.options.server => {
                 self.questions.roots_wanted.push(number);
                 self.ask_for_roots();

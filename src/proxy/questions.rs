@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Question, QuestionKind, TaskId, Wall};
+use crate::domain::{Mono, Question, QuestionKind, TaskId, Wall};
 
 /// The questions that the host was asked, by the ids of our requests.
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ pub(super) enum Relayed {
     },
     /// A question of a round, by the number of the round.
     Round { number: u64, key: String },
-    /// The directories that it works in, for the server's request of this number.
-    Roots(u64),
+    /// The directories that it works in, for the server's request of this number, until then.
+    Roots { number: u64, until: Mono },
 }
 
 impl RelayedQuestions {
@@ -52,6 +52,14 @@ impl RelayedQuestions {
     /// Forgets the questions of a task that has ended.
     pub(super) fn forget(&mut self, task: &TaskId) {
         self.known.retain(|(of, _), _| of != task);
+    }
+
+    /// When the host should have answered the requests for roots.
+    pub(super) fn roots_due(&self) -> impl Iterator<Item = (&String, u64, Mono)> {
+        self.open.iter().filter_map(|(id, relayed)| match relayed {
+            Relayed::Roots { number, until } => Some((id, *number, *until)),
+            _ => None,
+        })
     }
 
     /// Notes a request to the host and returns its id.

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use url::{Url, form_urlencoded};
 
 use super::written;
-use crate::domain::{decode_base64, replace_lone_surrogates};
+use crate::domain::{decode_base64, replace_lone_surrogates, without_nan};
 
 /// The start of a marker.
 const MARKER: &str = "[redacted:";
@@ -354,13 +354,14 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    /// Redacts a JSON message, and replaces lone surrogates with U+FFFD so that it can be decoded.
+    /// Redacts a JSON message, and repairs it so that it can be decoded.
     pub(super) fn message(&mut self, json: String) -> String {
         self.refresh();
         let mut bytes = json.into_bytes();
         let has_escapes = replace_lone_surrogates(&mut bytes);
         let json = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let json = without_nan(json);
         match self.mask.json(&json, has_escapes) {
             Some(masked) => masked,
             None => json,

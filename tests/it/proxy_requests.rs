@@ -136,11 +136,8 @@ fn a_host_does_not_see_what_belongs_to_another_one() {
     let request = host.wait(asks_for("sampling/createMessage"));
     let tasks = kept.ok(&["ls", "--json"]).document();
     let id = json!({"id": tasks[0]["id"]});
-    let mut other = AgentHost::connect(&kept, &["asking"]);
-    let info = json!({"name": "other-host", "version": "1"});
-    let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": info});
-    other.request("initialize", &handshake);
-    other.notify("notifications/initialized", &json!({}));
+    let sampling = json!({"sampling": {}});
+    let mut other = AgentHost::start_as("other-host", &kept, &["asking"], &sampling);
     let collected = other.call("longhaul_collect", &id);
     assert!(
         text(&collected).starts_with("this host has no call"),
@@ -215,6 +212,99 @@ fn hosts_that_share_a_server_keep_their_subscriptions_and_log_levels() {
     assert_eq!(told(), after);
     second.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
     assert_eq!(told()[3..], ["resources/unsubscribe file:///a"]);
+    // What only a host wanted that has gone is dropped.
     first.close();
+    until("the level of the other", || {
+        told()[4..] == ["logging/setLevel error"]
+    });
     second.close();
+    until("no subscription is left", || {
+        told()[5..] == ["resources/unsubscribe file:///b"]
+    });
+}
+
+#[test]
+fn a_question_that_may_be_about_the_call_of_another_host_is_for_the_screen() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let forms = json!({"elicitation": {}});
+    let mut host = AgentHost::start(&kept, &["asking"], &forms);
+    let mut other = AgentHost::start_as("other-host", &kept, &["asking"], &forms);
+    // Alone, a host answers itself.
+    let call = host.start_call("ask", &json!({}));
+    let request = host.wait(asks_for("elicitation/create"));
+    respond(
+        &mut host,
+        &request,
+        &json!({"action": "accept", "content": {}}),
+    );
+    assert_eq!(text(&host.response(call)["result"]), "answered");
+    other.start_call("wait", &json!({}));
+    other.request("ping", &json!({}));
+    let call = host.start_call("ask", &json!({}));
+    let mut asked = Vec::new();
+    until("both calls show the question", || {
+        let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
+        let tasks = tasks.document().as_array().cloned().unwrap_or_default();
+        asked = tasks.into_iter().map(|task| task["id"].clone()).collect();
+        asked.len() == 2
+    });
+    let id = asked[0].as_str().unwrap_or_default();
+    kept.ok(&["answer", id, "--accept"]);
+    assert_eq!(text(&host.response(call)["result"]), "answered");
+    other.request("ping", &json!({}));
+    assert!(!host.got("elicitation/create") && !other.got("elicitation/create"));
+    host.close();
+    other.close();
+}
+
+#[test]
+fn what_a_host_can_do_is_declared_once_the_server_is_idle() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    host.start_call("ask", &json!({}));
+    let mut id = Value::Null;
+    until("it asks", || {
+        let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
+        id = tasks.document()[0]["id"].clone();
+        id.is_string()
+    });
+    let mut other = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
+    host.close();
+    assert!(!heard(&kept).contains("sampling"));
+    kept.ok(&["answer", id.as_str().unwrap_or_default(), "--accept"]);
+    until("the server is told", || {
+        other.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
+        heard(&kept).contains("sampling")
+    });
+    other.close();
+}
+
+#[test]
+fn a_request_is_answered_although_the_keeper_is_stopped() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    let read = host.ask("resources/read", &json!({"uri": "file:///a"}));
+    until("the server has it", || {
+        heard(&kept).contains("resources/read")
+    });
+    std::fs::File::create(kept.path().join("readable")).unwrap();
+    kept.ok(&["keeper", "stop"]);
+    assert_eq!(host.response(read)["result"], json!({"contents": []}));
+    host.close();
+}
+
+#[test]
+fn numbers_that_are_none_become_null() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    let result = host.call("nan", &json!({}));
+    assert_eq!(
+        result,
+        json!({"content": [], "structuredContent": {"n": null}})
+    );
+    host.close();
 }

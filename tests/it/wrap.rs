@@ -218,7 +218,7 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     );
     let wrapped = read(&path);
     assert!(
-        wrapped.contains(r#""env": {"KEY":"${input:key}"}"#) && wrapped.contains(r#""npx""#),
+        wrapped.contains(r#""env": {"LAB_KEY":"${input:key}"}"#) && wrapped.contains(r#""npx""#),
         "{wrapped}"
     );
     let keys = "extensions:\n  lab:\n    type: stdio\n    cmd: npx\n    env_keys: [LAB_KEY]\n";
@@ -231,6 +231,45 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     let ran = home.run(&["unwrap", "goose", "--yes"]);
     assert!(ran.err.contains("it is read-only"), "{ran:#?}");
     assert_eq!(read(&path), wrapped);
+}
+
+#[test]
+fn no_server_gets_the_secret_of_another() {
+    let home = Home::new();
+    let server = |name: &str, secret: &str| {
+        format!(
+            r#""{name}": {{"command": "npx", "args": ["{name}"], "env": {{"API_KEY": "sk-0123456789abcdefghij-{secret}"}}}}"#
+        )
+    };
+    let write = |file: &str, servers: &[String]| {
+        let servers = servers.join(", ");
+        home.write(file, &format!(r#"{{"mcpServers": {{{servers}}}}}"#))
+    };
+    let both = [server("one", "a"), server("two", "b")];
+    let claude = write(".claude.json", &both);
+    let cursor = write(".cursor/mcp.json", &[server("one", "c")]);
+    let gemini = write(".gemini/settings.json", &[server("one", "a")]);
+    for host in ["claude-code", "cursor", "gemini"] {
+        home.ok(&["wrap", host, "--yes"]);
+    }
+    let passes = |file: &Path, server: &str, variable: &str, secret: &str| {
+        let text = read(file);
+        let args = format!(r#"["proxy","{server}"]"#);
+        let variable = format!(r#"{{"{variable}":"sk-0123456789abcdefghij-{secret}"}}"#);
+        assert!(text.contains(&args) && text.contains(&variable), "{text}");
+    };
+    passes(&claude, "one", "ONE_API_KEY", "a");
+    passes(&claude, "two", "TWO_API_KEY", "b");
+    // Another account is another server, and the same account the same one.
+    passes(&cursor, "one-2", "ONE_2_API_KEY", "c");
+    passes(&gemini, "one", "ONE_API_KEY", "a");
+    let wrapped = read(&cursor);
+    home.ok(&["unwrap", "cursor", "--yes"]);
+    home.ok(&["wrap", "cursor", "--yes"]);
+    assert_eq!(read(&cursor), wrapped, "as before");
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(config.contains(r#"env = { API_KEY = "${TWO_API_KEY}" }"#) && !config.contains("sk-"));
+    assert_eq!(config.matches("[servers.").count(), 3, "{config}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
     },
     config::{
         self, ConfigEdit,
-        import::{EntryReport, ExistingServers, import_entry},
+        import::{EntryReport, ExistingServers, PassedVariables, import_entry},
         wrap::{
             Backup, HostFile, ProxyCommand, Replaced, WrapError, WrapFile, WrappableEntry,
             files_of, host_names,
@@ -155,7 +155,7 @@ fn wrap_file(
     args: &WrapArgs,
     mut file: WrapFile,
 ) -> Result<Vec<String>, CliError> {
-    let (path, project) = (file.file.path.clone(), file.file.project.clone());
+    let project = file.file.project.clone();
     let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
     let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
     let is_ours = |entry: &WrappableEntry| {
@@ -171,6 +171,9 @@ fn wrap_file(
     // Read again, because the file before may have added servers.
     let config = config::read(config::path().as_deref())?;
     let mut known = ExistingServers::of(&config, &context.paths);
+    let others = files_of(None).into_iter().map(WrapFile::read);
+    let others = others.flat_map(|file| file.and_then(|file| file.entries()).unwrap_or_default());
+    let others: Vec<WrappableEntry> = others.collect();
     let (mut replaced, mut needs) = (Vec::new(), Vec::new());
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
@@ -184,14 +187,15 @@ fn wrap_file(
             continue;
         }
         let fields = Value::Object(entry.fields.clone());
-        let (report, unset) = import_entry(
-            &mut edit,
-            &mut known,
-            &path,
-            project.as_deref(),
-            &entry.name,
-            &fields,
-        )?;
+        let own = file.entries().unwrap_or_default();
+        let is_taken = |name: &str, variables: &PassedVariables| {
+            let args = proxy_args(context, name.to_owned());
+            let mut wrapped = others.iter().chain(&own).filter(|it| it.is_wrapped());
+            wrapped.any(|it| it.differs(&args, variables))
+        };
+        let entry_of_file = (entry.name.as_str(), &fields);
+        let (report, passed) =
+            import_entry(&mut edit, &mut known, &file.file, entry_of_file, is_taken)?;
         let Some(name) = announce(context, &entry.name, &report) else {
             continue;
         };
@@ -199,7 +203,7 @@ fn wrap_file(
         let command = ProxyCommand {
             program: program()?,
             args: proxy_args(context, name),
-            env: unset.into_iter().map(|it| (it.name, it.written)).collect(),
+            env: passed,
             forwarded: report.variables.clone(),
         };
         let (original, wrapped) = file

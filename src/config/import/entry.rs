@@ -89,6 +89,36 @@ pub(crate) struct UnsetVariable {
     pub(crate) note: String,
 }
 
+/// Names of variables, with the values that a host's file has for them. May be secrets.
+pub(crate) type PassedVariables = Vec<(String, String)>;
+
+impl ImportableServer {
+    /// The endpoint with what only the file has in variables of this server's own: those of the known server, or new ones.
+    /// Also returns the variables.
+    pub(super) fn with_own_variables(
+        &self,
+        own: &str,
+        known: Option<&Endpoint>,
+    ) -> (Endpoint, PassedVariables) {
+        let mut endpoint = self.endpoint.clone();
+        let mut passed = Vec::new();
+        for UnsetVariable { name, written, .. } in &self.unset {
+            let holds_it = |(_, value): &&(String, Template)| value.variables().eq([name.as_str()]);
+            let key = self.endpoint.values().iter().find(holds_it);
+            let key = key.map_or(name, |(key, _)| key);
+            let theirs = known.and_then(|known| known.value(key));
+            let theirs: Vec<&str> = theirs.map_or(Vec::new(), |it| it.variables().collect());
+            let variable = match theirs.as_slice() {
+                [variable] => (*variable).to_owned(),
+                _ => variable_for(own, key),
+            };
+            endpoint.rename_variable(name, &variable);
+            passed.push((variable, written.clone()));
+        }
+        (endpoint, passed)
+    }
+}
+
 /// Reads one entry.
 pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
     let value = with_plain_command(value);

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub(crate) use self::entry::holds_secret;
+pub(crate) use self::entry::{PassedVariables, holds_secret};
 use self::{
-    entry::{Editor, ImportEntry, ImportableServer, UnsetVariable},
+    entry::{Editor, ImportEntry, ImportableServer},
     reason::{FileError, SkipReason},
 };
 use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
@@ -23,6 +23,7 @@ use crate::{
     config::{
         file::{path, server_configs},
         settings::Config,
+        wrap::HostFile,
     },
     domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
@@ -180,13 +181,9 @@ pub(crate) fn plan<E: From<ConfigError>>(
                 Ok(mut server) => {
                     let unset = server.unset.iter().map(|it| it.note.clone());
                     server.notes.extend(unset);
-                    add(
-                        &mut edit,
-                        &mut servers,
-                        ask_consent,
-                        file,
-                        (entry.name, server),
-                    )?
+                    let known = servers.known(entry.name.trim(), &server.endpoint);
+                    let server = (entry.name, server);
+                    add(&mut edit, &mut servers, ask_consent, file, server, known)?
                 }
             });
         }
@@ -194,42 +191,59 @@ pub(crate) fn plan<E: From<ConfigError>>(
     Ok((edit, reports))
 }
 
-/// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without consent.
-/// Also returns what its file has to pass on.
+/// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without consent. Its
+/// secrets get variables that no other server has. `is_taken` tells whether a known server gets another value of a
+/// variable. Also returns the variables that the file has to pass on, with their values.
 pub(crate) fn import_entry(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
-    file: &Path,
-    project: Option<&str>,
-    name: &str,
-    fields: &Value,
-) -> Result<(EntryReport, Vec<UnsetVariable>), ConfigError> {
-    let mut editor = locations::editor_for(file);
-    editor.directory = project.map(str::to_owned).or(editor.directory);
-    let entry = formats::entry(file, name, fields, &editor);
-    let mut server = match entry.outcome {
+    file: &HostFile,
+    (name, fields): (&str, &Value),
+    is_taken: impl Fn(&str, &PassedVariables) -> bool,
+) -> Result<(EntryReport, PassedVariables), ConfigError> {
+    let path = &file.path;
+    let mut editor = locations::editor_for(path);
+    editor.directory = file.project.clone().or(editor.directory);
+    let entry = formats::entry(path, name, fields, &editor);
+    let server = match entry.outcome {
         Ok(server) => server,
-        Err(why) => return Ok((EntryReport::skipped(file, entry.name, &why), Vec::new())),
+        Err(why) => return Ok((EntryReport::skipped(path, entry.name, &why), Vec::new())),
     };
-    let unset = std::mem::take(&mut server.unset);
-    let server = (entry.name, server);
-    let report = add(
-        edit,
-        servers,
-        &mut |_, _, _| Ok::<_, ConfigError>(false),
-        file,
-        server,
-    )?;
-    Ok((report, unset))
+    let name = entry.name.trim().to_owned();
+    let mut same_place = servers.configured.iter().filter_map(|known| {
+        let (endpoint, passed) = server.with_own_variables(&known.name, Some(&known.endpoint));
+        let is_edited = known.name == name;
+        let fits = is_same_place(&known.endpoint, &endpoint, is_edited)
+            && endpoint
+                .values()
+                .iter()
+                .all(|(key, it)| known.endpoint.value(key) == Some(it))
+            && (is_edited || endpoint.values().len() == known.endpoint.values().len());
+        fits.then_some((known.name.clone(), endpoint, passed))
+    });
+    let known = same_place.find(|(name, _, passed)| !is_taken(name, passed));
+    drop(same_place);
+    let (known, endpoint, passed) = if let Some((name, endpoint, passed)) = known {
+        (Some(name), endpoint, passed)
+    } else {
+        let own = ServerName::free(&name, |name| servers.has(name));
+        let (endpoint, passed) = server.with_own_variables(own.as_str(), None);
+        (None, endpoint, passed)
+    };
+    let server = (entry.name, ImportableServer { endpoint, ..server });
+    let no_consent = &mut |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, ConfigError>(false);
+    let report = add(edit, servers, no_consent, path, server, known)?;
+    Ok((report, passed))
 }
 
-/// Adds one server to the configuration, unless it is there.
+/// Adds one server to the configuration, unless it is `known` there.
 fn add<E>(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
     ask_consent: &mut AskConsent<'_, E>,
     file: &Path,
     (name, server): (String, ImportableServer),
+    known: Option<String>,
 ) -> Result<EntryReport, E> {
     let mut report = EntryReport {
         outcome: ImportOutcome::Imported,
@@ -237,6 +251,18 @@ fn add<E>(
         ..EntryReport::skipped(file, name, &"")
     };
     report.describe(&server.endpoint);
+    if let Some(name) = known {
+        report.outcome = ImportOutcome::Known;
+        report.notes = vec![format!("already in your configuration as {name}")];
+        let known = servers.configured.iter().find(|it| it.name == name);
+        if known.is_some_and(|it| it.endpoint.values() != server.endpoint.values()) {
+            let note =
+                "the headers or environment variables there are used, not those in this file";
+            report.notes.push(note.to_owned());
+        }
+        report.known_as = Some(name);
+        return Ok(report);
+    }
     let mut new = NewServer {
         name: report.name.trim().to_owned(),
         endpoint: server.endpoint,
@@ -245,18 +271,6 @@ fn add<E>(
             .ok()
             .map(|file| file.display().to_string()),
     };
-    if let Some(known) = servers.configured.iter().find(|it| is_same(it, &new)) {
-        report.outcome = ImportOutcome::Known;
-        let name = &known.name;
-        report.notes = vec![format!("already in your configuration as {name}")];
-        if values(&known.endpoint) != values(&new.endpoint) {
-            let note =
-                "the headers or environment variables there are used, not those in this file";
-            report.notes.push(note.to_owned());
-        }
-        report.known_as = Some(name.clone());
-        return Ok(report);
-    }
     let own = ServerName::free(&new.name, |name| servers.has(name));
     let own = own.as_str().to_owned();
     if let Endpoint::Http {
@@ -294,11 +308,17 @@ fn add<E>(
 }
 
 /// Whether both are the same server. Other headers may mean another account, and other variables another program, unless
-/// the name is the same: then the user has edited an imported server. A program in another directory is another program;
-/// approval may have added the directory.
-fn is_same(known: &NewServer, new: &NewServer) -> bool {
-    let is_edited = known.name == new.name;
-    let is_same_place = match (&known.endpoint, &new.endpoint) {
+/// the name is the same: then the user has edited an imported server.
+fn is_same(known: &NewServer, name: &str, endpoint: &Endpoint) -> bool {
+    let is_edited = known.name == name;
+    is_same_place(&known.endpoint, endpoint, is_edited)
+        && (is_edited || known.endpoint.values() == endpoint.values())
+}
+
+/// Whether both lead to the same place. A program in another directory is another program; approval may have added the
+/// directory.
+fn is_same_place(known: &Endpoint, new: &Endpoint, is_edited: bool) -> bool {
+    match (known, new) {
         (Endpoint::Http { url, .. }, Endpoint::Http { url: other, .. }) => url == other,
         (Endpoint::Stdio(program), Endpoint::Stdio(other)) => {
             program.command == other.command
@@ -306,15 +326,6 @@ fn is_same(known: &NewServer, new: &NewServer) -> bool {
                 && (program.cwd == other.cwd || is_edited && other.cwd.is_none())
         }
         _ => false,
-    };
-    is_same_place && (is_edited || values(&known.endpoint) == values(&new.endpoint))
-}
-
-/// The headers or the environment variables.
-fn values(endpoint: &Endpoint) -> &[(String, Template)] {
-    match endpoint {
-        Endpoint::Http { headers, .. } => headers,
-        Endpoint::Stdio(program) => &program.env,
     }
 }
 
@@ -345,6 +356,13 @@ impl ExistingServers {
             configured: configured.collect(),
             session_names: names_in_sessions(paths),
         }
+    }
+
+    /// The name of the configured server that this is.
+    fn known(&self, name: &str, endpoint: &Endpoint) -> Option<String> {
+        let mut configured = self.configured.iter();
+        let known = configured.find(|known| is_same(known, name, endpoint));
+        known.map(|known| known.name.clone())
     }
 
     fn has(&self, name: &str) -> bool {

@@ -44,17 +44,34 @@ impl WrappableEntry {
     pub(crate) fn is_wrapped(&self) -> bool {
         is_wrapped(&self.fields)
     }
+
+    /// Whether this is a proxy with these arguments that gets another value of one of the variables.
+    pub(crate) fn differs(&self, args: &[String], variables: &[(String, String)]) -> bool {
+        let words = words(&self.fields);
+        let is_its = words.windows(args.len()).any(|it| it == args);
+        let has_other = |(name, value): &(String, String)| {
+            let tables = ["env", "envs", "environment"].iter();
+            let mut theirs = tables.filter_map(|key| self.fields.get(*key)?.get(name)?.as_str());
+            theirs.any(|theirs| theirs != value)
+        };
+        is_its && variables.iter().any(has_other)
+    }
 }
 
-/// Whether an entry with these members starts `longhaul proxy`.
-pub(in crate::config) fn is_wrapped(fields: &Map<String, Value>) -> bool {
+/// The program and its arguments.
+fn words(fields: &Map<String, Value>) -> Vec<&str> {
     let words = ["command", "cmd", "args"].iter();
     let words = words.filter_map(|key| fields.get(*key));
     let words = words.flat_map(|value| match value {
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
         word => Vec::from_iter(word.as_str()),
     });
-    let words: Vec<&str> = words.collect();
+    words.collect()
+}
+
+/// Whether an entry with these members starts `longhaul proxy`.
+pub(in crate::config) fn is_wrapped(fields: &Map<String, Value>) -> bool {
+    let words = words(fields);
     // The program may have another name, such as `longhaul-0.2`.
     let is_longhaul = |word: &&str| {
         let name = word.rsplit('/').next();

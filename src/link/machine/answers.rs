@@ -64,7 +64,12 @@ impl Link {
             if message.is_for_hosts() && is_alone {
                 // Whichever stream it came on, a change is news to all hosts.
                 let is_change = matches!(message, Incoming::ToolsChanged | Incoming::Changed);
-                self.pass_notification(task.filter(|_| !is_change), data);
+                let of_one_host = match &message {
+                    Incoming::Log { .. } if task.is_none() => self.logged_for(),
+                    _ => None,
+                };
+                let task = task.filter(|_| !is_change).or(of_one_host.as_ref());
+                self.pass_notification(task, data);
             }
             self.take_message(task, event_id, message);
         }

@@ -1,5 +1,7 @@
 //! Requests that pass from a host behind `longhaul proxy` to its server.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::Link;
@@ -64,14 +66,40 @@ impl Link {
 
     /// Tells a new session what the one before it kept for the hosts.
     pub(super) fn restore_host_state(&mut self) {
-        let level = self.hosts.log_level();
-        let level = level.map(|level| ("logging/setLevel", json!({"level": level.label()})));
-        let resources = self.hosts.resources().into_iter();
-        let resources = resources.map(|uri| ("resources/subscribe", json!({"uri": uri})));
-        for (method, params) in level.into_iter().chain(resources).collect::<Vec<_>>() {
-            // No request of a client has the number 0.
-            self.forward(0, method, &params.to_string(), &HostProfile::default());
+        let resources = self.hosts.resources().into_iter().cloned().collect();
+        self.send_level();
+        self.send_for_resources("resources/subscribe", resources);
+    }
+
+    /// Tells the server what no host wants any more, now that some of these have gone.
+    pub(super) fn drop_host_state(&mut self, before: &[HostProfile]) {
+        let wanted = self.hosts.resources();
+        let resources = before.iter().flat_map(|host| &host.resources);
+        let dropped = resources.filter(|uri| !wanted.contains(uri)).cloned();
+        let dropped: BTreeSet<String> = dropped.collect();
+        let level = before.iter().filter_map(|host| host.log_level).min();
+        if level != self.hosts.log_level() {
+            self.send_level();
         }
+        self.send_for_resources("resources/unsubscribe", dropped);
+    }
+
+    /// Asks for the log messages that the hosts want.
+    fn send_level(&mut self) {
+        if let Some(level) = self.hosts.log_level() {
+            self.note_to_server("logging/setLevel", &json!({"level": level.label()}));
+        }
+    }
+
+    fn send_for_resources(&mut self, method: &str, resources: BTreeSet<String>) {
+        for uri in resources {
+            self.note_to_server(method, &json!({"uri": uri}));
+        }
+    }
+
+    /// Sends a request whose response does not matter. No request of a client has the number 0.
+    fn note_to_server(&mut self, method: &str, params: &Value) {
+        self.forward(0, method, &params.to_string(), &HostProfile::default());
     }
 
     pub(super) fn forward_answered(

@@ -30,9 +30,13 @@ impl Link {
             return false;
         }
         let count = self.hosts.count_with_roots();
-        (self.hosts.profiles, self.hosts.since) = (profiles, self.now.mono);
+        let before = std::mem::replace(&mut self.hosts.profiles, profiles);
+        self.hosts.since = self.now.mono;
         if !self.is_listened_to() {
             self.hosts.notifications.clear();
+        }
+        if self.hosts.profiles.len() < before.len() && self.is_ready_for_hosts() {
+            self.drop_host_state(&before);
         }
         self.redeclare();
         if self.hosts.count_with_roots() != count {
@@ -81,6 +85,19 @@ impl Link {
                 message: message.to_owned(),
             });
         }
+    }
+
+    /// A call of the only host at work, if there is one: a program's log message is for this host.
+    pub(super) fn logged_for(&self) -> Option<TaskId> {
+        if !self.record.is_process() || !self.is_listened_to() || self.has_forwards() {
+            return None;
+        }
+        self.newest_of_one_host(QuestionKind::Elicitation)
+    }
+
+    fn has_forwards(&self) -> bool {
+        let is_forward = |kind: &RequestKind| matches!(kind, RequestKind::Forward { .. });
+        self.in_flight.values().any(|it| is_forward(&it.kind))
     }
 
     /// Passes a request for roots on. Returns whether a host can answer it.
@@ -144,19 +161,20 @@ impl Link {
 
     /// Opens another session if the current one was not told what the hosts can do. That costs nothing while the server
     /// has no work of it; a program keeps what another host may have done with it.
-    fn redeclare(&mut self) {
+    pub(super) fn redeclare(&mut self) {
+        self.hosts.are_undeclared = false;
         let Some(host) = self.presented_host() else {
             return;
         };
         let is_shared = self.record.is_process() && self.hosts.profiles.len() > 1;
-        let is_forward = |kind: &RequestKind| matches!(kind, RequestKind::Forward { .. });
-        let is_busy =
-            self.has_work_in_session() || self.in_flight.values().any(|it| is_forward(&it.kind));
         if !self.is_ready_for_hosts()
             || self.record.declared.includes(&host.capabilities)
             || is_shared
-            || is_busy
         {
+            return;
+        }
+        if self.has_work_in_session() || self.has_forwards() {
+            self.hosts.are_undeclared = true;
             return;
         }
         if self.record.is_process() {

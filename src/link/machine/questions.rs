@@ -3,10 +3,10 @@
 use super::Link;
 use crate::{
     domain::{
-        Answer, Caller, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind,
-        QuestionSource, Stamp, TaskErrorKind, TaskId,
+        Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind, QuestionSource,
+        Stamp, TaskErrorKind, TaskId,
     },
-    link::{active_task::ActiveTask, replies::key_in, stream_state::StreamState},
+    link::{active_task::ActiveTask, replies::key_in},
     protocol::{InputRequest, RpcError, encode},
 };
 
@@ -70,14 +70,18 @@ impl Link {
             Some(id) if !had.is_empty() && !had.contains(id) => return,
             Some(id) => vec![id.clone()],
             None if !had.is_empty() => had,
-            // Whichever call of a process of ours it is about, its person is the same one.
-            None if self.record.is_process() && kind.is_elicitation() => {
-                let only = self.only_one().or_else(|| self.newest_call());
-                only.into_iter().collect()
+            // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
+            None if self.record.is_process()
+                && kind.is_elicitation()
+                && let Some(one) = self.newest_of_one_host(kind) =>
+            {
+                vec![one]
             }
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
-            None if kind == QuestionKind::Sampling => self.one_host_at_work(kind),
+            None if kind == QuestionKind::Sampling => {
+                self.newest_of_one_host(kind).into_iter().collect()
+            }
             None => self.at_work(),
         };
         whose.retain(|id| self.can_ask(id, kind));
@@ -86,7 +90,7 @@ impl Link {
                 return;
             }
             // A host of the modern era can be asked only during its own call.
-            whose = self.one_host_at_work(kind);
+            whose = self.newest_of_one_host(kind).into_iter().collect();
         }
         if whose.is_empty() && !kind.is_elicitation() {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));
@@ -123,36 +127,27 @@ impl Link {
         active.next().is_none().then(|| id.clone())
     }
 
-    /// The call that went out last and is still out.
-    fn newest_call(&self) -> Option<TaskId> {
-        let is_out = |active: &ActiveTask| matches!(active.stream, StreamState::Open { .. });
-        let started = |active: &ActiveTask| active.attempt().map(|attempt| attempt.started_at);
-        let out = self.tasks.iter().filter(|(_, active)| is_out(active));
-        let newest = out.max_by_key(|(_, active)| started(active))?;
-        Some(newest.0.clone())
-    }
-
-    /// The newest call that is out of a host that can answer, if there is one such host: another host must not see what a
-    /// server asks about a call of this one.
-    fn one_host_at_work(&self, kind: QuestionKind) -> Vec<TaskId> {
+    /// The newest call that is out, of those about which such a question can be asked, if one host made all of them, or
+    /// none: another host must not see what a server asks about a call of this one.
+    pub(super) fn newest_of_one_host(&self, kind: QuestionKind) -> Option<TaskId> {
         let is_out = |(id, active): &(&TaskId, &ActiveTask)| {
             !active.is_settled() && active.attempt().is_some() && self.can_ask(id, kind)
         };
-        let mut newest: Option<(&TaskId, &ActiveTask)> = None;
-        for (id, active) in self.tasks.iter().filter(is_out) {
-            if let Some((_, other)) = newest {
-                let caller = active.task.caller.as_deref();
-                let is_same = |it: &Caller| caller.is_some_and(|caller| caller.is_same_host(it));
-                if !other.task.caller.as_deref().is_some_and(is_same) {
-                    return Vec::new();
-                }
+        let mut out = self.tasks.iter().filter(is_out);
+        let mut newest = out.next()?;
+        for other in out {
+            let is_same = match (&newest.1.task.caller, &other.1.task.caller) {
+                (Some(one), Some(other)) => one.is_same_host(other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            if !is_same {
+                return None;
             }
-            let created = |it: (&TaskId, &ActiveTask)| it.1.task.created_at;
-            if newest.is_none_or(|other| created(other) <= active.task.created_at) {
-                newest = Some((id, active));
-            }
+            newest = [newest, other]
+                .into_iter()
+                .max_by_key(|it| it.1.task.created_at)?;
         }
-        newest.into_iter().map(|(id, _)| id.clone()).collect()
+        Some(newest.0.clone())
     }
 
     /// Whether somebody can answer a question of this kind about a task.

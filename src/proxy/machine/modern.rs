@@ -126,7 +126,7 @@ impl Proxy {
         let task = &view.task.id;
         let mut requests = self.input_requests(view);
         for question in &view.task.questions {
-            if self.questions.is_known(task, question) {
+            if self.questions.is_known(task, question) || !self.is_own(question) {
                 requests.remove(&question.key);
             }
         }

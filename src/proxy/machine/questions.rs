@@ -1,6 +1,8 @@
 //! Questions of the server: elicitations, which the host and longhaul's screen show, so that the first answer counts;
 //! sampling and roots, which only the host can answer.
 
+use core::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::{Asked, CallRole, Effect, Proxy};
@@ -8,6 +10,9 @@ use crate::{
     domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
     proxy::{host_task, message, questions::Relayed},
 };
+
+/// How long a host may take to say which directories it works in.
+const ROOTS_WITHIN: Duration = Duration::from_secs(10);
 
 impl Proxy {
     /// Asks the host what is new, and takes back what was answered elsewhere.
@@ -28,6 +33,11 @@ impl Proxy {
     fn follows(&self, task: &TaskId) -> bool {
         let mut calls = self.calls.values();
         calls.any(|call| call.task.as_ref() == Some(task)) || self.open_tasks.contains(task)
+    }
+
+    /// Whether a question can only be about the calls of this host. Another one is for the screen.
+    pub(super) fn is_own(&self, question: &Question) -> bool {
+        question.shared_with.iter().all(|task| self.follows(task))
     }
 
     fn withdraw_answered(&mut self, view: &TaskView) {
@@ -87,7 +97,7 @@ impl Proxy {
 
     fn relay(&mut self, view: &TaskView, question: &Question) {
         let task = &view.task.id;
-        if self.questions.is_known(task, question) {
+        if self.questions.is_known(task, question) || !self.is_own(question) {
             return;
         }
         let Some(mut params) = self.shown(question.kind, &question.request) else {
@@ -115,9 +125,23 @@ impl Proxy {
             return;
         }
         for number in std::mem::take(&mut self.questions.roots_wanted) {
-            let id = self.questions.add(Relayed::Roots(number));
+            let until = self.now.mono.after(ROOTS_WITHIN);
+            let id = self.questions.add(Relayed::Roots { number, until });
             let line = message::request(&id, QuestionKind::Roots.method(), &json!({}));
             self.effects.push(Effect::ToHost(line));
+        }
+    }
+
+    /// Answers for a host that doesn't, because the server waits for the roots of all hosts.
+    pub(super) fn tend_roots(&mut self) {
+        let due = self.questions.roots_due();
+        let due = due.filter(|(.., until)| *until <= self.now.mono);
+        let due: Vec<(String, u64)> = due.map(|(id, number, _)| (id.clone(), number)).collect();
+        for (id, number) in due {
+            self.questions.open.remove(&id);
+            let error =
+                json!({"code": message::INTERNAL_ERROR, "message": "the host did not answer"});
+            self.give_roots(number, Err(error));
         }
     }
 
@@ -149,7 +173,7 @@ impl Proxy {
                 }
             }
             Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
-            Some(Relayed::Roots(number)) => self.give_roots(number, outcome),
+            Some(Relayed::Roots { number, .. }) => self.give_roots(number, outcome),
             None => {}
         }
     }
@@ -217,5 +241,49 @@ fn answer_of(kind: QuestionKind, outcome: Result<Value, Value>) -> Option<Answer
         (QuestionKind::Sampling | QuestionKind::Roots, Err(error)) => Some(Answer::Error {
             json: error.to_string(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{Mono, ProxySettings, ServerName, SessionEvent, Stamp},
+        proxy::{ProxyInput, ProxyOptions},
+    };
+
+    #[test]
+    fn a_silent_host_does_not_keep_roots_from_the_server() {
+        let server = ServerName::new("lab");
+        let options = ProxyOptions {
+            server: server.clone(),
+            directory: String::new(),
+            flags: String::new(),
+            settings: ProxySettings::default(),
+            tool_timeout: None,
+            seed: 1,
+        };
+        let mut now = Stamp::default();
+        let mut proxy = Proxy::new(options, now);
+        proxy.host.is_initialized = true;
+        let wanted = SessionEvent::RootsWanted { server, number: 7 };
+        let asked = proxy.handle(now, ProxyInput::Session(wanted));
+        assert!(matches!(&asked[..], [Effect::ToHost(line)] if line.contains("roots/list")));
+        let due = Mono::default().after(ROOTS_WITHIN);
+        assert_eq!(proxy.next_wake(), Some(due));
+        now.mono = due;
+        let given = proxy.handle(now, ProxyInput::Timer);
+        let is_error = |request: &SessionRequest| {
+            matches!(
+                request,
+                SessionRequest::Roots {
+                    number: 7,
+                    roots: Forwarded::Error(_),
+                    ..
+                }
+            )
+        };
+        assert!(matches!(&given[..], [Effect::Ask(_, request)] if is_error(request)));
+        assert_eq!(proxy.next_wake(), None);
     }
 }

@@ -30,8 +30,18 @@ pub(crate) struct AgentHost {
 impl AgentHost {
     /// Starts the proxy with these arguments and shakes hands, with these capabilities.
     pub(crate) fn start(kept: &Kept, arguments: &[&str], capabilities: &Value) -> Self {
+        Self::start_as("test-host", kept, arguments, capabilities)
+    }
+
+    /// The same as a host of this name.
+    pub(crate) fn start_as(
+        name: &str,
+        kept: &Kept,
+        arguments: &[&str],
+        capabilities: &Value,
+    ) -> Self {
         let mut host = Self::connect(kept, arguments);
-        let info = json!({"name": "test-host", "version": "1"});
+        let info = json!({"name": name, "version": "1"});
         let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
         host.handshake = host.request("initialize", &handshake)["result"].take();
         host.notify("notifications/initialized", &json!({}));
@@ -87,6 +97,13 @@ impl AgentHost {
             }
             self.unread.push(message);
         }
+    }
+
+    /// Whether there was such a message before the last one that was waited for.
+    pub(crate) fn got(&self, method: &str) -> bool {
+        self.unread
+            .iter()
+            .any(|message| message["method"] == method)
     }
 
     /// Waits for the response to a request.

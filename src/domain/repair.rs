@@ -1,9 +1,11 @@
-//! Lone surrogates in JSON: escapes such as `\ud83d` whose other half is missing.
+//! JSON of servers that serde would reject as a whole: lone surrogates and numbers that are none.
 //!
-//! RFC 8259 allows them, and `JSON.stringify` writes them for a text that was cut inside an emoji. A Rust string can't
-//! hold them, so serde rejects the whole message. Replacing them before decoding keeps the rest of the message.
+//! RFC 8259 allows lone surrogates, which are escapes such as `\ud83d` whose other half is missing, and `JSON.stringify`
+//! writes them for a text that was cut inside an emoji. A Rust string can't hold them. `NaN` and infinities are not JSON,
+//! but Python's `json.dumps` writes them. Replacing both before decoding keeps the rest of the message.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2, memmem};
+use serde::de::IgnoredAny;
 
 /// As long as the escape it replaces, so that no bytes move.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
@@ -37,6 +39,38 @@ pub fn without_lone_surrogates(json: String) -> String {
     replace_lone_surrogates(&mut bytes);
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Replaces `NaN` and infinities with `null`, as `JSON.stringify` does.
+pub fn without_nan(json: String) -> String {
+    const NOT_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+    let bytes = json.as_bytes();
+    let has = |word: &str| memmem::find(bytes, word.as_bytes()).is_some();
+    // Most messages have neither letter.
+    if memchr2(b'N', b'I', bytes).is_none()
+        || !(has("NaN") || has("Infinity"))
+        || serde_json::from_str::<IgnoredAny>(&json).is_ok()
+    {
+        return json;
+    }
+    let mut repaired = String::with_capacity(json.len());
+    let (mut rest, mut is_in_text) = (json.as_str(), false);
+    while let Some(letter) = rest.chars().next() {
+        let mut not_numbers = NOT_NUMBERS.iter().filter(|_| !is_in_text);
+        if let Some(after) = not_numbers.find_map(|word| rest.strip_prefix(word)) {
+            repaired.push_str("null");
+            rest = after;
+            continue;
+        }
+        is_in_text ^= letter == '"';
+        let escape = usize::from(letter == '\\' && rest.is_char_boundary(2));
+        let (piece, after) = rest
+            .split_at_checked(letter.len_utf8() + escape)
+            .unwrap_or((rest, ""));
+        repaired.push_str(piece);
+        rest = after;
+    }
+    repaired
 }
 
 fn is_low(unit: Option<u16>) -> bool {
@@ -80,6 +114,25 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(replaced(json), expected);
+        }
+    }
+
+    #[test]
+    fn replaces_what_is_no_number() {
+        for (json, expected) in [
+            (
+                r#"{"a":NaN,"b":[-Infinity, Infinity,1]}"#,
+                r#"{"a":null,"b":[null, null,1]}"#,
+            ),
+            (
+                r#"{"NaN":"\"NaN\\","é":NaN}"#,
+                r#"{"NaN":"\"NaN\\","é":null}"#,
+            ),
+            (r#"{"a":"NaN"}"#, r#"{"a":"NaN"}"#),
+            (r"NaN\", r"null\"),
+            (r"NaN\é", r"null\é"),
+        ] {
+            assert_eq!(without_nan(json.to_owned()), expected);
         }
     }
 

@@ -166,14 +166,14 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
     let mut trouble = None;
     loop {
         let now = time.now();
-        if pacer.is_due(state.is_dirty(), now) {
+        if pacer.is_due(state.is_dirty, now) {
             state.take_dirty();
             let has_changed = surface.draw(state, now)?;
             // Not the time before: keys that came while the terminal took its time were typed blind.
             state.drawn(time.now());
             pacer.drawn(now, has_changed);
         }
-        let is_dirty = state.is_dirty();
+        let is_dirty = state.is_dirty;
         let wake = [app::next_wake(state, now), pacer.next(is_dirty, now)]
             .into_iter()
             .flatten()

@@ -28,7 +28,8 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
 }
 
 /// Counts new history entries, as long as they belong to the absence.
-pub(super) fn count_updates(state: &mut State, updates: u64, now: Wall) {
+pub(super) fn count_updates(state: &mut State, updates: u64) {
+    let now = state.now().wall;
     let away = state.away.as_mut();
     if let Some(away) = away.filter(|away| now <= away.until.after(CATCH_UP)) {
         away.updates += updates;

@@ -337,42 +337,41 @@ impl CallForm {
                     return self.focus_first_error();
                 }
             },
-            Some(raw) => {
-                let typed = serde_json::from_str::<Map<String, Value>>(raw.text());
-                match (typed, self.tool.clone()) {
-                    (Ok(given), Some(tool)) => {
-                        let named =
-                            |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
-                        if given.keys().all(named) {
-                            let before = std::mem::take(&mut self.fields);
-                            self.set_tool(tool, Some(&given));
-                            // Unchanged values keep their old field, with what was typed as it was typed.
-                            for (field, before) in self.fields.iter_mut().zip(before) {
-                                if field.read() == before.read() {
-                                    *field = before;
-                                }
-                            }
-                        } else {
-                            self.errors =
-                                vec!["some of these are not arguments of this tool".to_owned()];
-                            self.raw = Some(raw);
-                        }
-                    }
-                    (Err(error), _) => {
-                        self.errors = vec![format!("invalid JSON: {}", JsonError::from(error))];
-                        let mut raw = raw;
-                        go_to_json_error(&mut raw);
-                        self.raw = Some(raw);
-                    }
-                    (_, None) => {
-                        self.errors =
-                            vec!["the arguments of this tool aren't known yet".to_owned()];
-                        self.raw = Some(raw);
-                    }
+            Some(mut raw) => {
+                if let Err(errors) = self.show_fields(&raw) {
+                    self.errors = errors;
+                    go_to_json_error(&mut raw);
+                    self.raw = Some(raw);
                 }
             }
         }
         self.at = 0;
+    }
+
+    /// Turns JSON into fields; or the errors.
+    fn show_fields(&mut self, raw: &Field) -> Result<(), Vec<String>> {
+        let given: Map<String, Value> = serde_json::from_str(raw.text())
+            .map_err(|error| vec![format!("invalid JSON: {}", JsonError::from(error))])?;
+        let Some(tool) = self.tool.clone() else {
+            return Err(vec![
+                "the arguments of this tool aren't known yet".to_owned(),
+            ]);
+        };
+        let named = |key: &String| self.fields.iter().any(|field| &field.spec.name == key);
+        if !given.keys().all(named) {
+            return Err(vec![
+                "some of these are not arguments of this tool".to_owned(),
+            ]);
+        }
+        let before = std::mem::take(&mut self.fields);
+        self.set_tool(tool, Some(&given));
+        // Unchanged values keep their old field, with what was typed as it was typed.
+        for (field, before) in self.fields.iter_mut().zip(before) {
+            if field.read() == before.read() {
+                *field = before;
+            }
+        }
+        Ok(())
     }
 
     /// The focused text field, if any.

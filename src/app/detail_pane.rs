@@ -40,7 +40,7 @@ impl Tab {
 }
 
 /// How the pane shows text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextOptions {
     /// Wrap long lines.
     pub is_wrapping: bool,
@@ -50,18 +50,8 @@ pub struct TextOptions {
     pub has_times: bool,
 }
 
-impl Default for TextOptions {
-    fn default() -> Self {
-        Self {
-            is_wrapping: false,
-            is_raw: false,
-            has_times: true,
-        }
-    }
-}
-
 /// The detail pane and what was loaded for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetailPane {
     /// Which half of the task pane gets the keys.
     pub focus: Focus,
@@ -83,29 +73,4 @@ pub struct DetailPane {
     pub results: BTreeMap<TaskId, ResultText>,
     /// Recorded traffic, while the Trace tab is open.
     pub traffic: Option<TrafficText>,
-}
-
-impl Default for DetailPane {
-    fn default() -> Self {
-        Self {
-            focus: Focus::default(),
-            is_zoomed: false,
-            tab: Tab::default(),
-            is_following: true,
-            text: TextOptions::default(),
-            scroll: 0,
-            search: None,
-            logs: BTreeMap::new(),
-            results: BTreeMap::new(),
-            traffic: None,
-        }
-    }
-}
-
-impl DetailPane {
-    /// Drops what was loaded for a task.
-    pub(super) fn forget(&mut self, id: &TaskId) {
-        self.logs.remove(id);
-        self.results.remove(id);
-    }
 }

@@ -10,7 +10,7 @@ pub(super) mod filter;
 mod fit;
 pub(super) mod help;
 mod import;
-mod inject_fault;
+pub(super) mod inject_fault;
 pub(super) mod keys;
 pub(super) mod menu;
 pub(super) mod menu_keys;
@@ -19,10 +19,10 @@ pub(super) mod palette;
 mod part;
 pub(super) mod question;
 mod quit;
-mod repeat;
+pub(super) mod repeat;
 pub(super) mod save_as;
 pub(super) mod search;
-mod sign_in;
+pub(super) mod sign_in;
 mod stop_now;
 pub(super) mod tasks;
 mod views;
@@ -30,7 +30,7 @@ mod what_now;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::domain::{Mono, ServerName, Stamp, TaskId};
+use crate::domain::{Mono, ServerName, TaskId};
 
 use super::{CallForm, Field, QuestionForm, SaveContent, call::DraftKey};
 use menu::Menu;
@@ -158,15 +158,5 @@ impl Dialogs {
             lines,
             scroll: 0,
         });
-    }
-
-    /// Records that the top layer has been drawn, so that later keys can be meant for it.
-    pub(super) fn drawn(&mut self, now: Stamp) {
-        let drawn = match self.stack.last_mut() {
-            Some(Overlay::Question(form)) => &mut form.drawn,
-            Some(Overlay::Menu { drawn, .. }) => drawn,
-            _ => return,
-        };
-        drawn.get_or_insert(now.mono);
     }
 }

@@ -87,15 +87,18 @@ pub struct Document {
     folds: Vec<Fold>,
     /// The first line of each part of a result, and the index of the part; `None` for text that belongs to no part.
     parts: Vec<(u32, Option<usize>)>,
-    has_markdown: bool,
-    has_non_text: bool,
+    /// Whether it has Markdown, which can be shown rendered or raw.
+    pub has_markdown: bool,
+    /// Whether it has parts that are not text.
+    pub has_non_text: bool,
     /// The indices of the visible lines.
     shown: Vec<u32>,
     /// The cursor, as an index into `shown`.
     at: usize,
     /// The first line on the screen, as an index into `shown`.
     top: usize,
-    is_cut: bool,
+    /// Whether the text was cut off because it is too long.
+    pub is_cut: bool,
     /// The last search text, and the lines in which its matches start.
     found: (String, Vec<u32>),
 }
@@ -104,11 +107,6 @@ pub struct Document {
 pub type Match = (usize, usize);
 
 impl Document {
-    /// Whether the text was cut off because it is too long.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
-    }
-
     /// Whether it has no line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -132,16 +130,6 @@ impl Document {
     /// Whether something can be folded.
     pub fn has_folds(&self) -> bool {
         !self.folds.is_empty()
-    }
-
-    /// Whether it has parts that are not text.
-    pub fn has_non_text(&self) -> bool {
-        self.has_non_text
-    }
-
-    /// Whether it has Markdown, which can be shown rendered or raw.
-    pub fn has_markdown(&self) -> bool {
-        self.has_markdown
     }
 
     /// The index of the part under the cursor.
@@ -698,7 +686,7 @@ mod tests {
         assert_eq!(deep.len(), 200_001);
         assert!(deep.bytes() < 300_000);
         let mut long = of_json(&format!("[{}1]", "[1,2],".repeat(200_000)));
-        assert!(long.is_cut());
+        assert!(long.is_cut);
         assert_eq!(long.len(), MAX_LINES);
         // The list whose end was cut off folds up to the cut.
         assert!(long.toggle());

@@ -11,8 +11,10 @@ const LIMIT: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Field {
     input: Input,
-    is_untouched: bool,
-    has_lines: bool,
+    /// Whether it still has its untouched default.
+    pub is_untouched: bool,
+    /// Whether it is a multi-line field.
+    pub has_lines: bool,
 }
 
 // Not derived: `Input` has no `PartialEq`.
@@ -30,8 +32,7 @@ impl Field {
     pub fn new(value: impl Into<String>) -> Self {
         Self {
             input: Input::new(value.into()),
-            is_untouched: false,
-            has_lines: false,
+            ..Self::default()
         }
     }
 
@@ -39,14 +40,9 @@ impl Field {
     pub fn lines(value: impl Into<String>) -> Self {
         Self {
             input: Input::new(value.into()).with_cursor(0),
-            is_untouched: false,
             has_lines: true,
+            ..Self::default()
         }
-    }
-
-    /// Whether it is a multi-line field.
-    pub fn has_lines(&self) -> bool {
-        self.has_lines
     }
 
     /// The line and column of the cursor, both from 0.
@@ -100,11 +96,6 @@ impl Field {
             is_untouched: !field.is_empty(),
             ..field
         }
-    }
-
-    /// Whether it still has its untouched default.
-    pub fn is_untouched(&self) -> bool {
-        self.is_untouched
     }
 
     /// The text.

@@ -2,35 +2,16 @@
 
 use std::borrow::Cow;
 
+use strum::VariantNames as _;
+
 use crate::domain::{Connectivity, Status, Task};
 
 use super::task_row::{TaskRow, short_arguments};
 
-/// The keys of filter terms such as `status:failed`.
-const FILTER_KEYS: [&str; 7] = ["status", "server", "tag", "tool", "id", "by", "dir"];
 /// The values of `status:`: a status, a pending request, or the connectivity.
-const STATUS_VALUES: [&str; 20] = [
-    "running",
-    "input-required",
-    "asks",
-    "paused",
-    "completed",
-    "done",
-    "failed",
-    "cancelled",
-    "lost",
-    "unknown",
-    "pausing",
-    "resuming",
-    "cancelling",
-    "live",
-    "quiet",
-    "reconnecting",
-    "offline",
-    "needs-login",
-    "unwatched",
-    "idle",
-];
+const STATUS_VALUES: &str = "\
+    running, input-required, asks, paused, completed, done, failed, cancelled, lost, unknown, pausing, resuming, \
+    cancelling, live, quiet, reconnecting, offline, needs-login, unwatched, idle";
 
 /// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`, `by:claude-code`. A task must match all terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +27,18 @@ struct Term {
     text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The key of a term such as `status:failed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
 enum TermField {
     Status,
     Server,
     Tag,
     Tool,
     Id,
+    #[strum(to_string = "by", serialize = "from")]
     By,
+    #[strum(serialize = "dir")]
     Directory,
 }
 
@@ -67,23 +52,10 @@ impl Filter {
                     Some(rest) => (true, rest),
                     None => (false, word),
                 };
-                let named = word.split_once(':').and_then(|(name, rest)| {
-                    let field = match name {
-                        "status" => TermField::Status,
-                        "server" => TermField::Server,
-                        "tag" => TermField::Tag,
-                        "tool" => TermField::Tool,
-                        "id" => TermField::Id,
-                        "by" | "from" => TermField::By,
-                        "dir" => TermField::Directory,
-                        _ => return None,
-                    };
-                    Some((field, rest))
-                });
-                let (field, text) = match named {
-                    Some((field, rest)) => (Some(field), rest),
-                    None => (None, word),
-                };
+                let named = word
+                    .split_once(':')
+                    .and_then(|(name, rest)| Some((name.parse().ok()?, rest)));
+                let (field, text) = named.map_or((None, word), |(field, rest)| (Some(field), rest));
                 // A term that is still being typed, e.g. `tag:`, matches everything.
                 (!text.is_empty()).then(|| Term {
                     is_negated,
@@ -105,23 +77,21 @@ impl Filter {
             let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
             // `http://...` and `host:8080` are plain words, not terms with a key.
             let is_address = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
-            if !FILTER_KEYS.contains(&key) {
+            if !TermField::VARIANTS.contains(&key) {
                 let text = format!(
                     "{key}: is not a filter key; expected one of: {}",
-                    FILTER_KEYS.join(", ")
+                    TermField::VARIANTS.join(", ")
                 );
                 return (is_key && !is_address).then_some(text);
             }
             let is_state = || {
                 let rest = rest.to_lowercase();
-                STATUS_VALUES.iter().any(|state| state.starts_with(&rest))
+                STATUS_VALUES
+                    .split(", ")
+                    .any(|state| state.starts_with(&rest))
             };
-            (key == "status" && !is_state()).then(|| {
-                format!(
-                    "{rest} is not a status; expected one of: {}",
-                    STATUS_VALUES.join(", ")
-                )
-            })
+            (key == "status" && !is_state())
+                .then(|| format!("{rest} is not a status; expected one of: {STATUS_VALUES}"))
         })
     }
 

@@ -141,10 +141,10 @@ fn on_detail(state: &State) -> Vec<Action> {
     if document.is_some_and(Document::has_folds) {
         keys.push(Do::FoldHere);
     }
-    if document.is_some_and(Document::has_non_text) {
+    if document.is_some_and(|it| it.has_non_text) {
         keys.push(Do::SaveOrOpenPart);
     }
-    if document.is_some_and(Document::has_markdown) {
+    if document.is_some_and(|it| it.has_markdown) {
         keys.push(Do::Markdown);
     }
     if state.detail.search.is_some() {

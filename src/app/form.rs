@@ -26,10 +26,8 @@ pub enum FormValue {
     Typed(Field),
     /// The items of a list of single values.
     Items {
-        /// Whether the list is sent at all.
-        is_present: bool,
-        /// The items.
-        fields: Vec<FormField>,
+        /// The items; `None` if the list is not sent at all.
+        fields: Option<Vec<FormField>>,
         /// The shape of a new item.
         each: Box<ArgumentSpec>,
     },
@@ -212,18 +210,19 @@ impl FormField {
             .iter()
             .all(|item| is_text(item) || can_show(&each.kind, item));
         (can_show_all && items.len() <= MAX_ITEMS).then(|| FormValue::Items {
-            is_present: given.is_some() || is_required,
-            fields: items
-                .iter()
-                .map(|item| Self::new(each.clone(), Some(item)))
-                .collect(),
+            fields: (given.is_some() || is_required).then(|| {
+                let items = items.iter();
+                items
+                    .map(|item| Self::new(each.clone(), Some(item)))
+                    .collect()
+            }),
             each: Box::new(each.clone()),
         })
     }
 
     /// Whether it is edited as JSON.
     pub fn is_json(&self) -> bool {
-        matches!(&self.value, FormValue::Typed(field) if field.has_lines())
+        matches!(&self.value, FormValue::Typed(field) if field.has_lines)
     }
 
     /// Whether Enter fills in a template.
@@ -245,22 +244,14 @@ impl FormField {
     /// The visible items inside it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
-            FormValue::Items {
-                is_present: true,
-                fields,
-                ..
-            } => fields,
+            FormValue::Items { fields, .. } => fields.as_deref().unwrap_or_default(),
             _ => &[],
         }
     }
 
     fn parts_mut(&mut self) -> &mut [FormField] {
         match &mut self.value {
-            FormValue::Items {
-                is_present: true,
-                fields,
-                ..
-            } => fields,
+            FormValue::Items { fields, .. } => fields.as_deref_mut().unwrap_or_default(),
             _ => &mut [],
         }
     }
@@ -368,14 +359,8 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
-            (
-                FormValue::Items {
-                    is_present, fields, ..
-                },
-                _,
-            ) => {
-                let mut items = Vec::new();
-                for (index, field) in fields.iter().enumerate().filter(|_| *is_present) {
+            (FormValue::Items { fields, .. }, _) => {
+                let item = |(index, field): (usize, &Self)| {
                     let wrong = |problem| FieldError {
                         name: format!("{}[{index}]", self.spec.name),
                         problem,
@@ -386,9 +371,11 @@ impl FormField {
                         _ => Err(wrong(FieldProblem::Missing)),
                     };
                     let item = field.read().map_err(|error| wrong(error.problem))?;
-                    items.push(item.map_or_else(nothing, Ok)?);
-                }
-                Ok(is_present.then_some(Value::Array(items)))
+                    item.map_or_else(nothing, Ok)
+                };
+                let items = fields.as_ref();
+                let items = items.map(|all| all.iter().enumerate().map(item).collect());
+                items.transpose()
             }
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
@@ -440,19 +427,13 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
-            (
-                FormValue::Items {
-                    is_present,
-                    fields,
-                    each,
-                },
-                _,
-            ) => match (forward, *is_present) {
-                (true, false) => *is_present = true,
-                (true, true) if fields.len() < MAX_ITEMS => {
-                    fields.push(Self::new((**each).clone(), None));
+            (FormValue::Items { fields, each }, _) => match (forward, fields.as_mut()) {
+                (true, None) => *fields = Some(Vec::new()),
+                (true, Some(items)) if items.len() < MAX_ITEMS => {
+                    items.push(Self::new((**each).clone(), None));
                 }
-                (false, true) if fields.pop().is_none() => *is_present = !can_be_left_out,
+                (false, Some(items)) if !items.is_empty() => items.truncate(items.len() - 1),
+                (false, Some(_)) if can_be_left_out => *fields = None,
                 _ => {}
             },
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
@@ -472,10 +453,7 @@ impl FormField {
     /// new item is; `None` if the key adds nothing.
     pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
-        let FormValue::Items {
-            is_present, each, ..
-        } = &self.value
-        else {
+        let FormValue::Items { fields, each } = &self.value else {
             return None;
         };
         let is_typed = matches!(
@@ -485,7 +463,7 @@ impl FormField {
         if letter.is_none() || !is_typed {
             return None;
         }
-        if !is_present {
+        if fields.is_none() {
             self.change(true);
         }
         let before = self.parts().len();

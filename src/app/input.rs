@@ -6,7 +6,7 @@ mod mouse;
 pub(super) mod moves;
 pub(super) mod open;
 
-use crate::domain::{Chord, Stamp};
+use crate::domain::Chord;
 
 use super::{
     Command, Overlay, State, UserInput,
@@ -36,29 +36,30 @@ use actions::perform;
 use mouse::on_mouse;
 
 /// Applies an input event.
-pub(super) fn apply(state: &mut State, input: UserInput, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn apply(state: &mut State, input: UserInput) {
     match input {
-        UserInput::Key(chord) => on_key(state, chord.normalized(), now, effects),
+        UserInput::Key(chord) => on_key(state, chord.normalized()),
         UserInput::Mouse(action, column, row) => {
-            let key = on_mouse(state, action, (column, row), now, effects);
+            let key = on_mouse(state, action, (column, row));
             if let Some(chord) = key {
-                on_key(state, chord, now, effects);
+                on_key(state, chord);
             }
         }
-        UserInput::Paste(pasted) => paste(state, &pasted, now),
+        UserInput::Paste(pasted) => paste(state, &pasted),
         UserInput::Resize(columns, rows) => {
             state.size = (columns, rows);
             select::keep_in_sight(state);
         }
         UserInput::FocusGained => {
             state.window = WindowFocus::Focused;
-            check_config(state, false, effects);
+            check_config(state, false);
         }
         UserInput::FocusLost => state.window = WindowFocus::Lost,
     }
 }
 
-fn paste(state: &mut State, pasted: &str, now: Stamp) {
+fn paste(state: &mut State, pasted: &str) {
+    let now = state.now();
     match state.dialogs.stack.last_mut() {
         Some(Overlay::Palette { field, cursor } | Overlay::Help { field, cursor }) => {
             field.paste(pasted);
@@ -100,29 +101,30 @@ fn paste(state: &mut State, pasted: &str, now: Stamp) {
     }
 }
 
-fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command>) {
-    mark_seen_rows(state, now, effects);
+fn on_key(state: &mut State, chord: Chord) {
+    let now = state.now();
+    mark_seen_rows(state);
     state.last_key = Some(now.mono);
     state.list.cursor_still_since = Some(now.mono);
     state.messages.reply = None;
     let scope = scope(state);
     let action = state.setup.keys.lookup(scope, chord);
     match action {
-        Some(Action::Interrupt) => return interrupt(state, now, effects),
-        Some(Action::Suspend) => return effects.push(Command::Suspend),
-        Some(Action::Redraw) => return effects.push(Command::Redraw),
+        Some(Action::Interrupt) => return interrupt(state),
+        Some(Action::Suspend) => return state.command(Command::Suspend),
+        Some(Action::Redraw) => return state.command(Command::Redraw),
         _ => {}
     }
-    // The top layer handles the key; it is put back unless it closes itself.
-    if let Some(overlay) = state.dialogs.stack.pop() {
-        let key = KeyPress { chord, action, now };
-        if let Some(overlay) = overlay_key(state, overlay, key, effects) {
-            state.dialogs.stack.push(overlay);
+    // The top layer handles the key; it is put back, below what the key opened, unless it closes itself.
+    if let Some(mut overlay) = state.dialogs.stack.pop() {
+        let depth = state.dialogs.stack.len();
+        if overlay_key(state, &mut overlay, KeyPress { chord, action }) {
+            state.dialogs.stack.insert(depth, overlay);
         }
         return;
     }
     match action {
-        Some(action) => perform(state, action, now, effects),
+        Some(action) => perform(state, action),
         None => state.reply(format!(
             "{} does nothing here; press {} for the keys",
             pretty(chord),
@@ -131,33 +133,22 @@ fn on_key(state: &mut State, chord: Chord, now: Stamp, effects: &mut Vec<Command
     }
 }
 
-/// Gives a key to a layer; `None` if that closes it.
-fn overlay_key(
-    state: &mut State,
-    overlay: Overlay,
-    key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
+/// Gives a key to a layer; returns `false` to close it.
+fn overlay_key(state: &mut State, overlay: &mut Overlay, key: KeyPress) -> bool {
     match overlay {
-        Overlay::Help { field, cursor } => help_key(state, field, cursor, key, effects),
-        Overlay::Page {
-            title,
-            lines,
-            scroll,
-        } => page_key(state, title, lines, scroll, key),
+        Overlay::Help { field, cursor } => help_key(state, field, cursor, key),
+        Overlay::Page { lines, scroll, .. } => page_key(state, lines, scroll, key),
         Overlay::Menu {
             menu,
             cursor,
             drawn,
-        } => menu_key(state, menu, (cursor, drawn), key, effects),
-        Overlay::Palette { field, cursor } => palette_key(state, field, cursor, key, effects),
+        } => menu_key(state, menu, cursor, *drawn, key),
+        Overlay::Palette { field, cursor } => palette_key(state, field, cursor, key),
         Overlay::Filter(field) => filter_key(state, field, key),
         Overlay::Search(field) => search_key(state, field, key),
-        Overlay::SaveAs { field, tasks, what } => {
-            save_key(state, (field, tasks, what), key, effects)
-        }
-        Overlay::Call(form) => call_key(state, form, key, effects),
-        Overlay::Edit(form) => edit_key(state, form, key, effects),
-        Overlay::Question(form) => question_key(state, form, key, effects),
+        Overlay::SaveAs { field, tasks, what } => save_key(state, field, tasks, *what, key),
+        Overlay::Call(form) => call_key(state, form, key),
+        Overlay::Edit(form) => edit_key(state, form, key),
+        Overlay::Question(form) => question_key(state, form, key),
     }
 }

@@ -1,13 +1,12 @@
 //! A key press with what it means here.
 
-use crate::domain::{Chord, Stamp};
+use crate::domain::Chord;
 
 use super::keymap::Action;
 
-/// A key press: the key, what it is bound to in the current scope, and when it came.
+/// A key press: the key, and what it is bound to in the current scope.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyPress {
     pub(super) chord: Chord,
     pub(super) action: Option<Action>,
-    pub(super) now: Stamp,
 }

@@ -132,8 +132,8 @@ pub fn time_at(begin: Wall, end: Wall, column: u16, columns: u16) -> Wall {
 }
 
 /// Moves the cursor.
-pub(super) fn step(state: &mut State, by: isize, now: Wall) {
-    let all = lanes(state, now);
+pub(super) fn step(state: &mut State, by: isize) {
+    let all = lanes(state, state.now().wall);
     let index = cursor(state, &all)
         .saturating_add_signed(by)
         .min(all.len().saturating_sub(1));
@@ -141,20 +141,20 @@ pub(super) fn step(state: &mut State, by: isize, now: Wall) {
 }
 
 /// The task under the cursor.
-pub(super) fn selected(state: &State, now: Wall) -> Option<TaskId> {
-    let all = lanes(state, now);
+pub(super) fn selected(state: &State) -> Option<TaskId> {
+    let all = lanes(state, state.now().wall);
     all.get(cursor(state, &all))
         .map(|row| row.view.task.id.clone())
 }
 
 /// At the first look, chooses the shortest span that shows every unfinished task from its begin.
-pub(super) fn fit(state: &mut State, now: Wall) {
+pub(super) fn fit(state: &mut State) {
     if std::mem::replace(&mut state.timeline.is_zoomed, true) {
         return;
     }
     let created = state.open_tasks().map(|row| row.view.task.created_at);
     if let Some(oldest) = created.min() {
-        let minutes = now.since(oldest).as_secs() / 60;
+        let minutes = state.now().wall.since(oldest).as_secs() / 60;
         let fits = |(span, _): &(u64, &str)| *span >= minutes;
         state.timeline.zoom = SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1);
     }
@@ -175,7 +175,8 @@ pub(super) fn zoom(state: &mut State, zooms_in: bool) {
 }
 
 /// Moves a quarter of the window through time; the present is the right edge at most.
-pub(super) fn scroll(state: &mut State, is_back: bool, now: Wall) {
+pub(super) fn scroll(state: &mut State, is_back: bool) {
+    let now = state.now().wall;
     let timeline = &mut state.timeline;
     let (_, end) = timeline.window(now);
     let quarter = timeline.span().0 / 4;
@@ -192,7 +193,8 @@ pub(super) fn scroll(state: &mut State, is_back: bool, now: Wall) {
 }
 
 /// Requests the milestones of visible lanes that are only in the session file.
-pub(super) fn request_milestones(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn request_milestones(state: &mut State) {
+    let now = state.now();
     if state.pane != Pane::Timeline || next_read(state).is_some_and(|at| at > now.mono) {
         return;
     }
@@ -212,7 +214,7 @@ pub(super) fn request_milestones(state: &mut State, now: Stamp, effects: &mut Ve
         wanted.push((id, read_to));
     }
     state.timeline.asked_at = Some(now.mono);
-    effects.push(Command::ReadMilestones(wanted));
+    state.command(Command::ReadMilestones(wanted));
 }
 
 /// When milestones may be read again.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{HistoryEntry, Stamp, TaskId, TrafficEntry};
+use crate::domain::{HistoryEntry, TaskId, TrafficEntry};
 
 use super::{
     Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, lanes::request_milestones,
@@ -61,8 +61,8 @@ pub(super) fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEnt
 }
 
 /// Loads what the open tabs show but is only in the session file.
-pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    request_milestones(state, now, effects);
+pub(super) fn request_missing_data(state: &mut State) {
+    request_milestones(state);
     if state.pane != Pane::Tasks {
         return;
     }
@@ -75,10 +75,8 @@ pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut 
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
         log.asked_at = saved;
-        effects.push(Command::ReadHistory {
-            task: id.clone(),
-            after_seq: log.newest(),
-        });
+        let (task, after_seq) = (id.clone(), log.newest());
+        state.command(Command::ReadHistory { task, after_seq });
     }
     if has_result
         && !state.detail.results.contains_key(&id)
@@ -91,9 +89,9 @@ pub(super) fn request_missing_data(state: &mut State, now: Stamp, effects: &mut 
                 ..ResultText::default()
             },
         );
-        effects.push(Command::ReadResult(id.clone()));
+        state.command(Command::ReadResult(id.clone()));
     }
-    request_traffic(state, &id, saved, effects);
+    request_traffic(state, &id, saved);
     evict_others(&mut state.detail.logs, LOGS, &id);
     evict_others(&mut state.detail.results, RESULTS, &id);
 }
@@ -105,7 +103,7 @@ fn is_copying(state: &State) -> bool {
 }
 
 /// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.
-fn request_traffic(state: &mut State, id: &TaskId, saved: u64, effects: &mut Vec<Command>) {
+fn request_traffic(state: &mut State, id: &TaskId, saved: u64) {
     let server = state
         .task(id)
         .map(|task_row| task_row.view.task.server.clone());
@@ -130,7 +128,7 @@ fn request_traffic(state: &mut State, id: &TaskId, saved: u64, effects: &mut Vec
         asked_at: saved,
     });
     let task = id.clone();
-    effects.push(Command::ReadTraffic { task, server });
+    state.command(Command::ReadTraffic { task, server });
 }
 
 /// Shrinks a map to `most` entries without evicting `keep`.

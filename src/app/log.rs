@@ -260,7 +260,7 @@ mod tests {
             ResultText::read(&task, Some(json.to_string()))
         };
         let long = of_text("line\n".repeat(500_000)).document;
-        assert_eq!((long.len(), long.is_cut()), (400_000, true));
+        assert_eq!((long.len(), long.is_cut), (400_000, true));
         let large = of_text("x".repeat(MAX_RESULT_BYTES)).document;
         let said = large.plain(usize::MAX);
         assert!(said.contains("16.8 MB) is too large"), "{said}");

@@ -110,17 +110,9 @@ impl Messages {
         });
     }
 
-    /// Removes the reply once all of these tasks have changed.
-    pub(super) fn keep_reply_until_changed(&mut self, tasks: &[TaskId]) {
-        if let Some(reply) = &mut self.reply {
-            reply.awaits.extend(tasks.iter().cloned());
-        }
-    }
-
-    /// Removes the reply if this task is the last one whose change it announces. Returns whether it did.
-    pub(super) fn dismiss_reply_about(&mut self, id: &TaskId) -> bool {
-        let is_stale =
-            |reply: &mut TransientMessage| reply.awaits.remove(id) && reply.awaits.is_empty();
-        self.reply.take_if(is_stale).is_some()
+    /// Removes the reply if this task is the last one whose change it announces.
+    pub(super) fn dismiss_reply_about(&mut self, id: &TaskId) {
+        self.reply
+            .take_if(|reply| reply.awaits.remove(id) && reply.awaits.is_empty());
     }
 }

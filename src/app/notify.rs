@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{
     Mono, NoticeLevel, NotifyReason, OverallProgress, RequestError, SessionRequest,
-    SessionResponse, Stamp, Status, TaskId, text, whole_percent,
+    SessionResponse, Status, TaskId, text, whole_percent,
 };
 
 use super::{
@@ -21,9 +21,9 @@ const WATCHED_AFTER_KEY: Duration = Duration::from_secs(60);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the user is probably looking at this window.
-fn is_watched(state: &State, now: Stamp) -> bool {
+fn is_watched(state: &State) -> bool {
     let was_key_pressed = || {
-        let since = |key: Mono| now.mono.since(key);
+        let since = |key: Mono| state.now().mono.since(key);
         state
             .last_key
             .is_some_and(|key| since(key) < WATCHED_AFTER_KEY)
@@ -36,7 +36,8 @@ fn is_watched(state: &State, now: Stamp) -> bool {
 }
 
 /// Sends what is due.
-pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn send_alerts(state: &mut State) {
+    let now = state.now();
     if state.exit.note.is_some() {
         return;
     }
@@ -45,31 +46,27 @@ pub(super) fn send_alerts(state: &mut State, now: Stamp, effects: &mut Vec<Comma
         let alerts = state.alerts.take(now.mono);
         let ids = alerts.iter().map(|alert| alert.id.clone()).collect();
         let purpose = RequestPurpose::Announce(alerts);
-        let _ = request_for(state, SessionRequest::Announce(ids), purpose, effects);
+        let _ = request_for(state, SessionRequest::Announce(ids), purpose);
     }
-    if state.is_dirty {
-        set_title(state, effects);
-        show_progress(state, now, effects);
-    }
+    set_title(state);
+    show_progress(state);
 }
 
 /// Sends the alerts that are this screen's to announce.
 pub(super) fn on_announced(
-    state: &State,
+    state: &mut State,
     mut alerts: Vec<Alert>,
     outcome: Result<SessionResponse, RequestError>,
-    now: Stamp,
-    effects: &mut Vec<Command>,
 ) {
     // Without an answer nobody knows what other screens did, and one alert too many is better than none.
     if let Ok(SessionResponse::Announce(ours)) = outcome {
         alerts.retain(|alert| ours.contains(&alert.id));
     }
-    send(state, alerts, now, effects);
+    send(state, alerts);
 }
 
 /// Rings and notifies for the alerts that no other screen has announced; their most important one gives the words.
-fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command>) {
+fn send(state: &mut State, alerts: Vec<Alert>) {
     let more = alerts.len().saturating_sub(1);
     // The first one of the highest importance.
     let first = alerts.into_iter().rev().max_by_key(|alert| alert.occasion);
@@ -80,13 +77,13 @@ fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command
         return;
     };
     let notify = state.setup.notify;
-    let is_watched = is_watched(state, now);
+    let is_watched = is_watched(state);
     // Ring for what needs the user even in a watched window: they may be looking at another task.
     if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_watched) {
-        effects.push(Command::Bell);
+        state.command(Command::Bell);
     }
     if notify.desktop.includes(occasion) && !is_watched {
-        effects.push(Command::Notify(match more {
+        state.command(Command::Notify(match more {
             0 => message,
             more => format!("{message} (and {more} more)"),
         }));
@@ -94,7 +91,8 @@ fn send(state: &State, alerts: Vec<Alert>, now: Stamp, effects: &mut Vec<Command
 }
 
 /// Shows the mean progress of the tasks with a known total, or just that something is running.
-fn show_progress(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+fn show_progress(state: &mut State) {
+    let now = state.now();
     let running = state.totals.counts.running;
     let alerts = &state.alerts;
     let is_fresh = alerts
@@ -121,7 +119,7 @@ fn show_progress(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     };
     (state.alerts.progress_at, state.alerts.running) = (Some(now.mono), running);
     if overall != std::mem::replace(&mut state.alerts.overall, overall) {
-        effects.push(Command::Progress(overall));
+        state.command(Command::Progress(overall));
     }
 }
 
@@ -131,7 +129,6 @@ pub(super) fn announce(
     id: &TaskId,
     group_before: Group,
     status_before: &Status,
-    now: Stamp,
 ) {
     let Some(task_row) = state.tasks.get(id) else {
         return;
@@ -174,7 +171,7 @@ pub(super) fn announce(
     } else {
         task.status.is_settled().then_some(NotifyReason::Done)
     };
-    state.show_toast(level, &message, now);
+    state.show_toast(level, &message);
     if let Some(occasion) = occasion {
         let id = id.clone();
         state.alerts.add(
@@ -183,12 +180,12 @@ pub(super) fn announce(
                 occasion,
                 message,
             },
-            now.mono,
+            state.now().mono,
         );
     }
 }
 
-fn set_title(state: &mut State, effects: &mut Vec<Command>) {
+fn set_title(state: &mut State) {
     if !state.setup.notify.title {
         return;
     }
@@ -204,6 +201,6 @@ fn set_title(state: &mut State, effects: &mut Vec<Command>) {
     }
     if title != state.alerts.title {
         state.alerts.title.clone_from(&title);
-        effects.push(Command::SetTitle(title));
+        state.command(Command::SetTitle(title));
     }
 }

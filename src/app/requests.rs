@@ -5,8 +5,8 @@ use crate::domain::{LinkState, ServerName, SessionRequest, SessionRequestId, Tas
 use super::{Command, State, session::RequestPurpose};
 
 /// Sends a request and remembers what it is for.
-pub(super) fn request(state: &mut State, request: SessionRequest, effects: &mut Vec<Command>) {
-    request_for(state, request, RequestPurpose::Other, effects);
+pub(super) fn request(state: &mut State, request: SessionRequest) {
+    request_for(state, request, RequestPurpose::Other);
 }
 
 /// Sends a request whose response has a purpose.
@@ -14,17 +14,16 @@ pub(super) fn request_for(
     state: &mut State,
     request: SessionRequest,
     pending: RequestPurpose,
-    effects: &mut Vec<Command>,
 ) -> SessionRequestId {
     let id = state.requests.last.wrapping_add(1);
     state.requests.last = id;
     state.requests.pending.insert(id, pending);
-    effects.push(Command::Request(id, request));
+    state.command(Command::Request(id, request));
     id
 }
 
 /// Requests a server's tools unless a request is in progress.
-pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mut Vec<Command>) {
+pub(super) fn request_tools(state: &mut State, server: &ServerName) {
     let is_requested = state
         .tools
         .get(server)
@@ -36,7 +35,6 @@ pub(super) fn request_tools(state: &mut State, server: &ServerName, effects: &mu
         state,
         SessionRequest::Tools(server.clone()),
         RequestPurpose::Tools(server.clone()),
-        effects,
     );
     let tools = state.tools.entry(server.clone()).or_default();
     tools.request = Some(id);
@@ -51,9 +49,9 @@ pub(super) fn is_reachable(state: &State, name: &ServerName) -> bool {
 }
 
 /// Checks whether the configuration has changed, unless this window ignores it.
-pub(super) fn check_config(state: &State, force: bool, effects: &mut Vec<Command>) {
+pub(super) fn check_config(state: &mut State, force: bool) {
     if !state.setup.readonly && !state.setup.is_demo && state.setup.host.is_none() {
-        effects.push(Command::CheckConfig { force });
+        state.command(Command::CheckConfig { force });
     }
 }
 

@@ -1,20 +1,21 @@
 //! Responses of the session to requests.
 
-use crate::domain::{
-    NoticeLevel, RequestError, SessionRequestId, SessionResponse, Stamp, Tool, text,
-};
+use crate::domain::{NoticeLevel, RequestError, SessionRequestId, SessionResponse, Tool, text};
 
 use super::{
-    CallForm, Command, Menu, Overlay, Pane, Stage, State, Tab, dialogs::question::on_answer_saved,
-    input::moves::show_tab, notify, requests::request_tools, select, session::RequestPurpose,
+    CallForm, Menu, Overlay, Pane, Stage, State, Tab,
+    dialogs::{question::on_answer_saved, sign_in},
+    input::moves::show_tab,
+    notify,
+    requests::request_tools,
+    select,
+    session::RequestPurpose,
 };
 
 pub(super) fn on_response(
     state: &mut State,
     request: SessionRequestId,
     response: Result<SessionResponse, RequestError>,
-    now: Stamp,
-    effects: &mut Vec<Command>,
 ) {
     let Some(pending) = state.requests.pending.remove(&request) else {
         return;
@@ -35,7 +36,7 @@ pub(super) fn on_response(
             update_call_forms(state);
         }
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
-            state.show_toast(NoticeLevel::Info, &format!("{started} started"), now);
+            state.show_toast(NoticeLevel::Info, &format!("{started} started"));
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
             state.dialogs.stack.retain(|overlay| !is_ours(overlay));
             state.pane = Pane::Tasks;
@@ -46,20 +47,21 @@ pub(super) fn on_response(
         }
         (RequestPurpose::Start(id), Err(error)) => {
             let matches_form = |form: &CallForm| form.sent.as_ref() == Some(&id);
-            show_form_error(state, &error, matches_form, |form| form.sent = None, now);
+            show_form_error(state, &error, matches_form, |form| form.sent = None);
         }
-        (RequestPurpose::Server(server), Ok(_)) => request_tools(state, &server, effects),
+        (RequestPurpose::Server(server), Ok(_)) => request_tools(state, &server),
         (RequestPurpose::Server(server), Err(error)) => {
             let matches_form = |form: &CallForm| form.server.as_ref() == Some(&server);
             let step_back = |form: &mut CallForm| form.stage = Stage::Server;
-            show_form_error(state, &error, matches_form, step_back, now);
+            show_form_error(state, &error, matches_form, step_back);
         }
         (RequestPurpose::Answer { task, key, choice }, response) => {
-            on_answer_saved(state, &task, &key, choice, response, now);
+            on_answer_saved(state, &task, &key, choice, response);
         }
         (RequestPurpose::SignIn(server), Ok(SessionResponse::SignIn(page))) => {
             state.messages.reply = None;
-            state.dialogs.open_menu(Menu::SignIn { server, page });
+            let dialog = sign_in::dialog(state, &server, &page);
+            state.dialogs.open_menu(Menu::Fixed(Box::new(dialog)));
         }
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
             let name = text::clean_line(server.as_str());
@@ -67,17 +69,17 @@ pub(super) fn on_response(
                 0 => format!("{name} lists no new tasks"),
                 count => format!("imported {} from {name}", text::plural(count, "task")),
             };
-            state.show_toast(NoticeLevel::Info, &message, now);
+            state.show_toast(NoticeLevel::Info, &message);
         }
         (RequestPurpose::Announce(alerts), outcome) => {
-            notify::on_announced(state, alerts, outcome, now, effects);
+            notify::on_announced(state, alerts, outcome);
         }
         (_, Ok(SessionResponse::Done(message))) => {
-            state.show_toast(NoticeLevel::Info, &message, now);
+            state.show_toast(NoticeLevel::Info, &message);
         }
         (_, Err(error)) => {
             let message = error.to_string();
-            state.show_toast(NoticeLevel::Error, &message, now);
+            state.show_toast(NoticeLevel::Error, &message);
             // Replaces "requested: ...".
             if state.messages.reply.is_some() {
                 state.reply(text::clean_line(&message));
@@ -93,7 +95,6 @@ fn show_form_error(
     error: &RequestError,
     matches_form: impl Fn(&CallForm) -> bool,
     step_back: impl Fn(&mut CallForm),
-    now: Stamp,
 ) {
     let message = error.to_string();
     let mut is_shown = false;
@@ -107,9 +108,9 @@ fn show_form_error(
         }
     }
     if is_shown {
-        state.log_message(NoticeLevel::Error, &message, now.wall);
+        state.log_message(NoticeLevel::Error, &message);
     } else {
-        state.show_toast(NoticeLevel::Error, &message, now);
+        state.show_toast(NoticeLevel::Error, &message);
     }
 }
 

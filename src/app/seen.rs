@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{SessionRequest, Stamp, TaskId};
+use crate::domain::{SessionRequest, TaskId};
 
-use super::{Command, Group, Pane, State, TaskRow, requests::request, select};
+use super::{Group, Pane, State, TaskRow, requests::request, select};
 
 /// A row counts as seen after the cursor has rested on it this long.
 const DWELL: Duration = Duration::from_millis(1_500);
@@ -14,7 +14,8 @@ const DWELL: Duration = Duration::from_millis(1_500);
 const WATCHED: Duration = Duration::from_secs(3);
 
 /// Marks what was visible until now as seen: a key press proves that the user is there.
-pub(super) fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn mark_seen_rows(state: &mut State) {
+    let now = state.now();
     if !state.dialogs.stack.is_empty() || state.pane != Pane::Tasks {
         return;
     }
@@ -28,7 +29,7 @@ pub(super) fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Co
         && let Some(id) = state.list.cursor.clone()
         && state.task(&id).is_some_and(is_done)
     {
-        mark_seen(state, &id, effects);
+        mark_seen(state, &id);
     }
     for id in select::visible_rows(state) {
         let was_watched = state.task(&id).is_some_and(|task_row| {
@@ -39,13 +40,13 @@ pub(super) fn mark_seen_rows(state: &mut State, now: Stamp, effects: &mut Vec<Co
                     .is_some_and(|at| now.mono.since(at) >= WATCHED)
         });
         if was_watched {
-            mark_seen(state, &id, effects);
+            mark_seen(state, &id);
         }
     }
 }
 
 /// Records, here and on disk, that the user has seen how a task ended.
-pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Command>) {
+pub(super) fn mark_seen(state: &mut State, id: &TaskId) {
     if !state.task(id).is_some_and(TaskRow::ended_unseen) {
         return;
     }
@@ -60,6 +61,6 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId, effects: &mut Vec<Comman
     state.list.refresh.is_order_stale = true;
     state.list.refresh.are_headings_stale = true;
     if !state.setup.readonly {
-        request(state, SessionRequest::Seen(id.clone()), effects);
+        request(state, SessionRequest::Seen(id.clone()));
     }
 }

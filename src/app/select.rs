@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, time::Duration};
 
-use crate::domain::{Stamp, Status, TaskId, text};
+use crate::domain::{Mono, Stamp, Status, TaskId, text};
 
 use super::{
     Pane, State,
@@ -104,7 +104,6 @@ fn recount(state: &mut State) {
     }
     state.list.rows = lines;
     state.list.refresh.are_headings_stale = false;
-    state.is_dirty = true;
 }
 
 /// Rebuilds the list after the user changed what it shows: rows may move to their groups at once.
@@ -292,14 +291,12 @@ pub(super) fn may_reorder(state: &State, now: Stamp) -> bool {
 }
 
 /// Moves rows to their groups once the user has seen the change and the cursor is elsewhere.
-pub(super) fn regroup(state: &mut State, now: Stamp) {
+pub(super) fn regroup(state: &mut State) {
+    let now = state.now();
     // Unlike rows, counts don't wait for the user: headings must agree with the header.
-    let is_count_due = state
-        .list
-        .refresh
-        .counted_at
-        .is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
-    if state.list.refresh.are_headings_stale && is_count_due {
+    let is_due =
+        |last: Option<Mono>| last.is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
+    if state.list.refresh.are_headings_stale && is_due(state.list.refresh.counted_at) {
         state.list.refresh.counted_at = Some(now.mono);
         recount(state);
     }
@@ -328,15 +325,10 @@ pub(super) fn regroup(state: &mut State, now: Stamp) {
         task_row.listed_group = group;
         has_moved = true;
     }
-    let is_due = state
-        .list
-        .refresh
-        .rebuilt_at
-        .is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
-    if has_moved || (state.list.refresh.is_order_stale && is_due) {
-        state.list.refresh.rebuilt_at = Some(now.mono);
+    let refresh = &mut state.list.refresh;
+    if has_moved || (refresh.is_order_stale && is_due(refresh.rebuilt_at)) {
+        refresh.rebuilt_at = Some(now.mono);
         rebuild(state);
-        state.is_dirty = true;
     }
 }
 

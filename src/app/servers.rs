@@ -1,7 +1,7 @@
 //! The servers: adding, signing in, consent, and the tasks that they already have.
 
 use crate::domain::{
-    LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest, Stamp,
+    LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest,
     server_url::{self, UrlError},
     text,
 };
@@ -27,13 +27,13 @@ pub(super) fn apply_server(state: &mut State, server: ServerView) {
 }
 
 /// The driver is gone. If this window was connected until now, the shown state is as of now.
-pub(super) fn on_driver_lost(state: &mut State, now: Stamp) {
+pub(super) fn on_driver_lost(state: &mut State) {
     // Only a driver knows the state of the connections.
     for server in &mut state.servers {
         server.state = LinkState::Idle;
     }
     if !state.session.is_driverless && state.session.driver.is_some() {
-        state.session.saved_at = Some(now.wall);
+        state.session.saved_at = Some(state.now().wall);
     }
     state.session.is_driverless = true;
 }
@@ -62,16 +62,12 @@ pub(super) fn invalid_url(why: &UrlError) -> String {
 }
 
 /// Adds a server by URL unless it is known; returns its name.
-pub(super) fn add_url(
-    state: &mut State,
-    typed: &str,
-    effects: &mut Vec<Command>,
-) -> Result<ServerName, UrlError> {
+pub(super) fn add_url(state: &mut State, typed: &str) -> Result<ServerName, UrlError> {
     let url = server_url::parse(typed.trim())?;
     let mut known = state.servers.iter();
     if let Some(known) = known.find(|known| server_url::is_same(&known.url, &url)) {
         let name = known.name.clone();
-        request_tools(state, &name, effects);
+        request_tools(state, &name);
         return Ok(name);
     }
     let name = ServerName::free(&server_url::short_name(&url), |name| {
@@ -85,12 +81,11 @@ pub(super) fn add_url(
         state,
         SessionRequest::Server(server),
         RequestPurpose::Server(name.clone()),
-        effects,
     );
     Ok(name)
 }
 
-pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn adopt(state: &mut State) {
     let of_cursor = state.servers.get(state.cursors[1]);
     let of_task = || state.selected().map(|task_row| &task_row.view.task.server);
     let server = match state.pane {
@@ -98,27 +93,27 @@ pub(super) fn adopt(state: &mut State, effects: &mut Vec<Command>) {
         _ => of_task().or(state.servers.first().map(|server| &server.name)),
     };
     match server.cloned() {
-        Some(server) => adopt_from(state, server, effects),
+        Some(server) => adopt_from(state, server),
         None => no_server(state),
     }
 }
 
 /// Imports tasks that exist on a server but not in this session.
-pub(super) fn adopt_from(state: &mut State, server: ServerName, effects: &mut Vec<Command>) {
+pub(super) fn adopt_from(state: &mut State, server: ServerName) {
     let message = format!("asked {} for its tasks", text::clean_line(server.as_str()));
     let adopt = SessionRequest::Adopt {
         server: server.clone(),
         server_task: None,
     };
-    request_for(state, adopt, RequestPurpose::Adopt(server), effects);
+    request_for(state, adopt, RequestPurpose::Adopt(server));
     state.reply(message);
 }
 
-pub(super) fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn sign_in(state: &mut State) {
     match to_sign_in(state) {
-        Ok(Some(server)) => sign_in_at(state, &server.name.clone(), effects),
+        Ok(Some(server)) => sign_in_at(state, &server.name.clone()),
         Ok(None) => {
-            show(state, Pane::Servers, effects);
+            show(state, Pane::Servers);
             let waits = ServerView::waits_for_consent;
             state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
             let key = state.key(Action::SignIn);
@@ -131,7 +126,7 @@ pub(super) fn sign_in(state: &mut State, effects: &mut Vec<Command>) {
 }
 
 /// Starts the sign-in at a server, or looks up what it needs the user to approve.
-pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec<Command>) {
+pub(super) fn sign_in_at(state: &mut State, name: &ServerName) {
     let Some(server) = state.server(name) else {
         return;
     };
@@ -147,86 +142,65 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName, effects: &mut Vec
     if takes_sign_in {
         state.reply(format!("requesting the sign-in page of {shown}"));
         let sign_in = SessionRequest::SignIn(name.clone());
-        request_for(state, sign_in, RequestPurpose::SignIn(name), effects);
+        request_for(state, sign_in, RequestPurpose::SignIn(name));
     } else {
         state.reply(format!("checking the configuration of {shown}"));
-        effects.push(Command::ReadConsent(name));
+        state.command(Command::ReadConsent(name));
     }
 }
 
 /// Opens the consent dialog of the next imported server that needs one.
-pub(super) fn request_next_consent(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn request_next_consent(state: &mut State) {
     if let Some(server) = state.dialogs.awaiting_consent.pop_front() {
-        effects.push(Command::ReadConsent(server));
+        state.command(Command::ReadConsent(server));
     }
 }
 
 /// Shows what a server needs if nothing is left to approve.
-pub(super) fn show_server_need(
-    state: &mut State,
-    server: &ServerName,
-    message: String,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn show_server_need(state: &mut State, server: &ServerName, message: String) {
     let why = state
         .server(server)
         .and_then(|server| server_needs(state, server));
     match why {
         Some(why) => {
-            state.log_message(NoticeLevel::Warning, &message, now.wall);
+            state.log_message(NoticeLevel::Warning, &message);
             let title = format!("What {} needs", text::clean_line(server.as_str()));
             state.dialogs.open_page(title, vec![why, message]);
         }
-        None => state.show_toast(NoticeLevel::Info, &message, now),
+        None => state.show_toast(NoticeLevel::Info, &message),
     }
-    request_next_consent(state, effects);
+    request_next_consent(state);
 }
 
 /// Asks whether to import the servers that were found.
-pub(super) fn on_found(state: &mut State, found: ServerFindings, now: Stamp) {
+pub(super) fn on_found(state: &mut State, found: ServerFindings) {
     state.messages.reply = None;
     if found.lines.is_empty() {
-        return state.show_toast(NoticeLevel::Info, ServerFindings::NONE, now);
+        return state.show_toast(NoticeLevel::Info, ServerFindings::NONE);
     }
     let ServerFindings { lines, new, .. } = found;
     state.dialogs.open_menu(Menu::Import { lines, new });
 }
 
 /// Shows what was imported, and then asks about each server that needs approval.
-pub(super) fn on_imported(
-    state: &mut State,
-    imported: ServerFindings,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn on_imported(state: &mut State, imported: ServerFindings) {
     for line in &imported.lines {
-        state.log_message(NoticeLevel::Info, line, now.wall);
+        state.log_message(NoticeLevel::Info, line);
     }
     let count = text::plural(imported.new, "server");
     let key = state.key(Action::ShowMessages);
     let message = format!("imported {count} ({key} for details)");
-    state.show_toast(NoticeLevel::Info, &message, now);
+    state.show_toast(NoticeLevel::Info, &message);
     let title = format!("Imported {count}");
     state.dialogs.open_page(title, imported.lines);
-    request(
-        state,
-        SessionRequest::Configure(imported.server_configs),
-        effects,
-    );
+    request(state, SessionRequest::Configure(imported.server_configs));
     // The consent dialog opens on top of the page.
     state.dialogs.awaiting_consent = imported.waiting.into();
-    request_next_consent(state, effects);
+    request_next_consent(state);
 }
 
 /// Asks for the approval that a server needs, or says what else it needs.
-pub(super) fn on_consent_read(
-    state: &mut State,
-    server: ServerName,
-    consent: Consent,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn on_consent_read(state: &mut State, server: ServerName, consent: Consent) {
     let Consent {
         pending: lines,
         digest,
@@ -237,10 +211,10 @@ pub(super) fn on_consent_read(
     } = consent;
     state.messages.reply = None;
     if lines.is_empty() && is_approved {
-        state.show_toast(NoticeLevel::Info, &message, now);
-        request_next_consent(state, effects);
+        state.show_toast(NoticeLevel::Info, &message);
+        request_next_consent(state);
     } else if lines.is_empty() {
-        show_server_need(state, &server, message, now, effects);
+        show_server_need(state, &server, message);
     } else {
         let menu = Menu::Consent {
             server,
@@ -251,5 +225,5 @@ pub(super) fn on_consent_read(
         state.dialogs.open_menu(menu);
     }
     // The configuration may have changed since this screen started.
-    request(state, SessionRequest::Configure(server_configs), effects);
+    request(state, SessionRequest::Configure(server_configs));
 }

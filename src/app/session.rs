@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::alerts::Alert;
+use super::{alerts::Alert, event::Command};
 use crate::domain::SessionDriver;
 use crate::domain::{ServerName, SessionRequestId, TaskId, Wall};
 
@@ -47,7 +47,7 @@ pub enum RequestPurpose {
     Announce(Vec<Alert>),
 }
 
-/// The requests to the session, and the ids that were made for them.
+/// The requests to the session, the ids that were made for them, and what else is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionRequests {
     /// Requests without a response.
@@ -56,4 +56,6 @@ pub struct SessionRequests {
     pub(super) last: SessionRequestId,
     /// How many task ids were made from the seed.
     pub(super) ids_made: u64,
+    /// What the current update asks the shell to do.
+    pub(super) commands: Vec<Command>,
 }

@@ -12,15 +12,15 @@ use super::{
     Action, Focus,
     alerts::{AlertState, WindowFocus},
     detail_pane::DetailPane,
-    dialogs::Dialogs,
-    event::{ConfigReread, ExitNote, Setup},
+    dialogs::{Dialogs, Overlay},
+    event::{Command, ConfigReread, ExitNote, Setup},
     exit::Exit,
     keymap::Scope,
     list::TaskList,
     messages::Messages,
     session::{SessionInfo, SessionRequests},
     task_row::TaskRow,
-    timeline::Timeline,
+    timeline::{NIGHT, Timeline},
     totals::TaskTotals,
 };
 
@@ -129,18 +129,32 @@ pub struct State {
     /// The bell, notifications, taskbar and title.
     pub(super) alerts: AlertState,
     /// Whether something changed since the last frame.
-    pub(super) is_dirty: bool,
+    pub is_dirty: bool,
 }
 
 impl State {
     /// An empty screen, ready to draw.
     pub fn new(setup: Setup) -> Self {
-        Self {
+        let mut state = Self {
             setup,
             size: (80, 24),
             is_dirty: true,
             ..Self::default()
-        }
+        };
+        state.detail.is_following = true;
+        state.detail.text.has_times = true;
+        state.timeline.zoom = NIGHT;
+        state
+    }
+
+    /// Asks the shell to do something after the current update.
+    pub(super) fn command(&mut self, command: Command) {
+        self.requests.commands.push(command);
+    }
+
+    /// The time of the event that is being handled.
+    pub(super) fn now(&self) -> Stamp {
+        self.last_event.unwrap_or_default()
     }
 
     /// Returns whether a frame is due, and resets that.
@@ -150,12 +164,12 @@ impl State {
 
     /// Records that the top layer has been drawn, so that later keys can be meant for it.
     pub fn drawn(&mut self, now: Stamp) {
-        self.dialogs.drawn(now);
-    }
-
-    /// Whether a frame is due.
-    pub fn is_dirty(&self) -> bool {
-        self.is_dirty
+        let drawn = match self.dialogs.stack.last_mut() {
+            Some(Overlay::Question(form)) => &mut form.drawn,
+            Some(Overlay::Menu { drawn, .. }) => drawn,
+            _ => return,
+        };
+        drawn.get_or_insert(now.mono);
     }
 
     /// What to print after the screen has closed; set once the program quits.
@@ -203,33 +217,18 @@ impl State {
     }
 
     /// Logs a message and shows it as a toast.
-    pub(super) fn show_toast(&mut self, level: NoticeLevel, text: &str, now: Stamp) {
-        self.messages.show_toast(level, text, now);
-        self.is_dirty = true;
+    pub(super) fn show_toast(&mut self, level: NoticeLevel, text: &str) {
+        self.messages.show_toast(level, text, self.now());
     }
 
     /// Adds a line to the messages pane.
-    pub(super) fn log_message(&mut self, level: NoticeLevel, text: &str, at: Wall) {
-        self.messages.add(level, text, at);
-        self.is_dirty = true;
+    pub(super) fn log_message(&mut self, level: NoticeLevel, text: &str) {
+        self.messages.add(level, text, self.now().wall);
     }
 
     /// Shows a reply to a key.
     pub(super) fn reply(&mut self, text: impl Into<String>) {
-        let now = self.last_event.unwrap_or_default().mono;
-        self.messages.reply(text, now);
-        self.is_dirty = true;
-    }
-
-    /// Shows a reply to a key that requested a change of these tasks.
-    pub(super) fn reply_until_changed(&mut self, text: impl Into<String>, tasks: &[TaskId]) {
-        self.reply(text);
-        self.messages.keep_reply_until_changed(tasks);
-    }
-
-    /// Removes a reply that announces this task's change once the change has happened.
-    pub(super) fn dismiss_reply_about(&mut self, id: &TaskId) {
-        self.is_dirty |= self.messages.dismiss_reply_about(id);
+        self.messages.reply(text, self.now().mono);
     }
 
     /// The label of an action's key, for messages.

@@ -1,16 +1,16 @@
 //! Actions on tasks: the one under the cursor, or the marked ones.
 
-use crate::domain::{ControlKind, NoticeLevel, SessionRequest, Stamp, Status, TaskId, text};
+use crate::domain::{ControlKind, NoticeLevel, SessionRequest, Status, TaskId, text};
 
 use super::{
-    CallForm, Command, Menu, Overlay, Pane, State, TaskRow, TypedArgument,
+    CallForm, Menu, Overlay, Pane, State, TaskRow, TypedArgument,
     call::restore_draft,
     keymap::Action,
     requests::{request, request_tools},
     select::{chosen, hidden_among_marked},
 };
 
-pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn pause(state: &mut State) {
     let tasks = chosen(state);
     // A second pause while the task is still running: offer to stop it now.
     if let [id] = tasks.as_slice()
@@ -18,7 +18,7 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
         && let Some(asked) = task_row.view.task.control
         && asked.what == ControlKind::Pausing
     {
-        let age = text::span(now.wall.since(asked.at));
+        let age = text::span(state.now().wall.since(asked.at));
         if task_row.view.task.resumability.checkpoint {
             let id = id.clone();
             return state.dialogs.open_menu(Menu::StopNow(id));
@@ -28,46 +28,32 @@ pub(super) fn pause(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
             state.key(Action::Cancel)
         ));
     }
-    act_on(
-        state,
-        tasks,
-        ControlKind::Pausing,
-        SessionRequest::Pause,
-        effects,
-    );
+    act_on(state, ControlKind::Pausing, "pause", SessionRequest::Pause);
 }
 
-pub(super) fn resume(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn resume(state: &mut State) {
     if state.pane == Pane::Servers || state.list.cursor.is_none() {
-        request(state, SessionRequest::RetryNow, effects);
+        request(state, SessionRequest::RetryNow);
         return state.reply("retrying every server that is down");
     }
-    let tasks = chosen(state);
     act_on(
         state,
-        tasks,
         ControlKind::Resuming,
+        "resume",
         SessionRequest::Resume,
-        effects,
     );
 }
 
 /// Sends the same request for each task that it applies to.
 fn act_on(
     state: &mut State,
-    tasks: Vec<TaskId>,
     what: ControlKind,
+    word: &str,
     make: impl Fn(TaskId) -> SessionRequest,
-    effects: &mut Vec<Command>,
 ) {
-    let word = match what {
-        ControlKind::Pausing => "pause",
-        ControlKind::Resuming => "resume",
-        ControlKind::Cancelling => "cancel",
-    };
-    let fitting = fitting(state, tasks, what);
+    let fitting = fitting(state, what);
     for id in &fitting {
-        request(state, make(id.clone()), effects);
+        request(state, make(id.clone()));
     }
     if fitting.is_empty() && state.list.marks.is_empty() {
         return state.reply(format!("nothing to {word}"));
@@ -91,7 +77,11 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
         state.list.marks.remove(id);
     }
     let passed = skipped_marks(state);
-    state.reply_until_changed(format!("{what}{hidden}{passed}"), asked);
+    state.reply(format!("{what}{hidden}{passed}"));
+    // It goes once all of these tasks have changed.
+    if let Some(reply) = &mut state.messages.reply {
+        reply.awaits.extend(asked.iter().cloned());
+    }
 }
 
 /// The rest of a reply: how many marked tasks were skipped, and their statuses.
@@ -114,27 +104,23 @@ fn skipped_marks(state: &State) -> String {
     format!("; {} skipped, still marked: {why}", statuses.len())
 }
 
-/// The tasks that can be asked for this.
-fn fitting(state: &State, mut tasks: Vec<TaskId>, what: ControlKind) -> Vec<TaskId> {
+/// The chosen tasks that can be asked for this.
+fn fitting(state: &State, what: ControlKind) -> Vec<TaskId> {
+    let mut tasks = chosen(state);
     let can = |task_row: &TaskRow| task_row.view.task.refusal(what).is_none();
     tasks.retain(|id| state.task(id).is_some_and(can));
     tasks
 }
 
 pub(super) fn cancel(state: &mut State) {
-    let tasks = fitting(state, chosen(state), ControlKind::Cancelling);
+    let tasks = fitting(state, ControlKind::Cancelling);
     if tasks.is_empty() {
         return state.reply("all of these have ended; nothing to cancel");
     }
     state.dialogs.open_menu(Menu::Cancel(tasks));
 }
 
-pub(super) fn forget(
-    state: &mut State,
-    tasks: Vec<TaskId>,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     let can_go = |id: &TaskId| {
         let task_row = state.task(id);
         task_row.is_some_and(|it| it.view.task.can_be_removed())
@@ -149,7 +135,7 @@ pub(super) fn forget(
     }
     let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
-        request(state, SessionRequest::Forget(id.clone()), effects);
+        request(state, SessionRequest::Forget(id.clone()));
         state.list.marks.remove(id);
     }
     let key = state.key(Action::Undo);
@@ -170,10 +156,10 @@ pub(super) fn forget(
         );
     }
     state.list.undo.push(ended);
-    state.show_toast(NoticeLevel::Info, &message, now);
+    state.show_toast(NoticeLevel::Info, &message);
 }
 
-pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn undo(state: &mut State) {
     let Some(tasks) = state.list.undo.pop() else {
         return;
     };
@@ -181,29 +167,24 @@ pub(super) fn undo(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
     state.list.wanted = tasks.first().cloned();
     state.list.returning.extend(tasks.iter().cloned());
     for id in tasks {
-        request(state, SessionRequest::Unforget(id), effects);
+        request(state, SessionRequest::Unforget(id));
     }
     let message = format!("{count} restored");
-    state.show_toast(NoticeLevel::Info, &message, now);
+    state.show_toast(NoticeLevel::Info, &message);
 }
 
 /// Asks the driver to start or stop recording traffic.
-pub(super) fn trace(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn trace(state: &mut State) {
     let server = state
         .selected()
         .map(|task_row| task_row.view.task.server.clone());
     if server.is_some() {
         let is_on = None;
-        request(state, SessionRequest::Trace { server, is_on }, effects);
+        request(state, SessionRequest::Trace { server, is_on });
     }
 }
 
-pub(super) fn run_again(
-    state: &mut State,
-    id: &TaskId,
-    changed: Vec<TypedArgument>,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn run_again(state: &mut State, id: &TaskId, changed: Vec<TypedArgument>) {
     let Some(task_row) = state.task(id) else {
         return;
     };
@@ -211,7 +192,7 @@ pub(super) fn run_again(
     let is_changed = !changed.is_empty();
     let mut form = CallForm::from_task(state, &task, changed);
     if form.tool.is_none() {
-        request_tools(state, &task.server, effects);
+        request_tools(state, &task.server);
     }
     if !is_changed {
         restore_draft(state, &mut form);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::domain::{Connectivity, ServerView, Stamp, Status, TaskId, TaskView, Wall};
+use crate::domain::{Connectivity, ServerView, Status, TaskId, TaskView, Wall};
 
 use super::{
     Frozen, Group, Grouping, SortKey, State, away, dialogs::question::close_withdrawn_question,
@@ -10,7 +10,8 @@ use super::{
 };
 
 /// Applies a task's newest snapshot and announces changes that matter to the user.
-pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>) {
+    let now = state.now();
     let id = view.task.id.clone();
     state.count(&id, false);
     let mut before = state
@@ -48,7 +49,7 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         }
         is_renamed = task_row.view.task.title() != old.task.title();
         let updates = task_row.view.task.seq.saturating_sub(old.task.seq);
-        away::count_updates(state, updates, now.wall);
+        away::count_updates(state, updates);
         // It may match the filter now, or no longer.
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {
@@ -62,16 +63,16 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
             // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }
-        add_task(state, view, now);
+        add_task(state, view);
         is_asked_for = state.list.wanted.as_ref() == Some(&id)
             || state.list.rows.is_empty()
             || (returns && state.list.returning.is_empty());
     }
     state.count(&id, true);
     if has_changed {
-        state.dismiss_reply_about(&id);
+        state.messages.dismiss_reply_about(&id);
     }
-    close_withdrawn_question(state, &id, now);
+    close_withdrawn_question(state, &id);
     if is_renamed {
         index_arguments(state, &id);
     }
@@ -84,16 +85,18 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
         state.list.refresh.are_headings_stale |= state
             .task(&id)
             .is_some_and(|it| it.group() != group || it.view.task.status != status);
-        notify::announce(state, &id, group, &status, now);
+        notify::announce(state, &id, group, &status);
     }
 }
 
-fn add_task(state: &mut State, view: Arc<TaskView>, now: Stamp) {
+fn add_task(state: &mut State, view: Arc<TaskView>) {
     let id = view.task.id.clone();
     if let Some(caller) = &view.task.caller {
         state.list.callers.insert(caller.label());
     }
-    state.tasks.insert(id.clone(), TaskRow::new(view, now));
+    state
+        .tasks
+        .insert(id.clone(), TaskRow::new(view, state.now()));
     index_arguments(state, &id);
     state.list.refresh.is_order_stale = true;
 }
@@ -116,8 +119,9 @@ fn index_arguments(state: &mut State, id: &TaskId) {
 pub(super) fn erase(state: &mut State, id: &TaskId) {
     state.count(id, false);
     state.tasks.remove(id);
-    state.detail.forget(id);
-    state.timeline.forget(id);
+    state.detail.logs.remove(id);
+    state.detail.results.remove(id);
+    state.timeline.lives.remove(id);
     state.list.refresh.regrouping.remove(id);
     if let Some(frozen) = &mut state.frozen {
         frozen.held.remove(id);
@@ -132,13 +136,13 @@ pub(super) fn restore(
     views: Vec<Arc<TaskView>>,
     servers: Vec<ServerView>,
     (saved_at, watched_at): (Option<Wall>, Option<Wall>),
-    now: Stamp,
 ) {
+    let now = state.now();
     for server in servers {
         apply_server(state, server);
     }
     for view in views {
-        apply_task(state, view, now);
+        apply_task(state, view);
     }
     state.list.cursor_still_since = Some(now.mono);
     (state.session.saved_at, state.session.restored_at) = (saved_at, Some(now.wall));
@@ -159,16 +163,16 @@ pub(super) fn restore(
 }
 
 /// Freezes the display, or shows what has changed meanwhile.
-pub(super) fn freeze(state: &mut State, now: Stamp) {
+pub(super) fn freeze(state: &mut State) {
     match state.frozen.take() {
         Some(frozen) => {
             for view in frozen.held.into_values() {
-                apply_task(state, view, now);
+                apply_task(state, view);
             }
         }
         None => {
             state.frozen = Some(Frozen {
-                at: now,
+                at: state.now(),
                 held: BTreeMap::new(),
             });
         }

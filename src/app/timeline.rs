@@ -18,10 +18,10 @@ pub(super) const SPANS: [(u64, &str); 8] = [
 ];
 
 /// The span without unfinished tasks: a night.
-const NIGHT: usize = 3;
+pub(super) const NIGHT: usize = 3;
 
 /// What the timeline pane shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// The selected lane, if it was chosen.
     pub(super) cursor: Option<TaskId>,
@@ -30,7 +30,7 @@ pub struct Timeline {
     /// Whether the user or the first look has chosen the span.
     pub(super) is_zoomed: bool,
     /// The right edge; `None` for the present.
-    pub(super) end: Option<Wall>,
+    pub end: Option<Wall>,
     pub(super) lives: BTreeMap<TaskId, Life>,
     /// When milestones were last requested.
     pub(super) asked_at: Option<Mono>,
@@ -44,19 +44,6 @@ pub(super) struct Life {
     pub(super) milestones: Vec<Milestone>,
 }
 
-impl Default for Timeline {
-    fn default() -> Self {
-        Self {
-            cursor: None,
-            zoom: NIGHT,
-            is_zoomed: false,
-            end: None,
-            lives: BTreeMap::new(),
-            asked_at: None,
-        }
-    }
-}
-
 impl Timeline {
     /// How much time the pane shows, and its label.
     pub fn span(&self) -> (Duration, &'static str) {
@@ -68,23 +55,6 @@ impl Timeline {
     pub fn window(&self, now: Wall) -> (Wall, Wall) {
         let end = self.end.unwrap_or(now);
         (before(end, self.span().0), end)
-    }
-
-    /// Whether the right edge is the present.
-    pub fn follows_now(&self) -> bool {
-        self.end.is_none()
-    }
-
-    pub(super) fn add(&mut self, id: TaskId, milestones: Vec<Milestone>) {
-        self.lives
-            .entry(id)
-            .or_default()
-            .milestones
-            .extend(milestones);
-    }
-
-    pub(super) fn forget(&mut self, id: &TaskId) {
-        self.lives.remove(id);
     }
 }
 

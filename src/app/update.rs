@@ -34,7 +34,6 @@ pub fn update_all(
     events: impl IntoIterator<Item = Event>,
     now: Stamp,
 ) -> Vec<Command> {
-    let mut effects = Vec::new();
     let mut is_any = false;
     for event in events {
         if state.exit.note.is_none() {
@@ -42,25 +41,25 @@ pub fn update_all(
             detect_sleep(state, now);
             // An unnecessary frame is cheap: the terminal only gets what changed.
             state.is_dirty = true;
-            apply(state, event, now, &mut effects);
+            apply(state, event);
         }
     }
     if is_any {
-        settle(state, now, &mut effects);
+        settle(state);
     }
-    effects
+    std::mem::take(&mut state.requests.commands)
 }
 
-fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>) {
+fn apply(state: &mut State, event: Event) {
     match event {
-        Event::Input(input) => input::apply(state, input, now, effects),
-        Event::Session(news) => on_session_event(state, news, now, effects),
+        Event::Input(input) => input::apply(state, input),
+        Event::Session(news) => on_session_event(state, news),
         Event::Restored {
             views,
             servers,
             saved_at,
             watched_at,
-        } => restore(state, views, servers, (saved_at, watched_at), now),
+        } => restore(state, views, servers, (saved_at, watched_at)),
         Event::History {
             task,
             entries,
@@ -73,16 +72,17 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
         Event::TrafficRead { task, entries } => on_traffic(state, &task, &entries),
         Event::MilestonesRead(read) => {
             for (id, milestones) in read {
-                state.timeline.add(id, milestones);
+                let life = state.timeline.lives.entry(id).or_default();
+                life.milestones.extend(milestones);
             }
         }
-        Event::ServersFound(found) => on_found(state, found, now),
-        Event::ServersImported(imported) => on_imported(state, imported, now, effects),
+        Event::ServersFound(found) => on_found(state, found),
+        Event::ServersImported(imported) => on_imported(state, imported),
         Event::ConsentRead(server, consent) => {
-            on_consent_read(state, server, consent, now, effects);
+            on_consent_read(state, server, consent);
         }
-        Event::ConfigRead(config) => apply_config(state, *config, now, effects),
-        Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message, now),
+        Event::ConfigRead(config) => apply_config(state, *config),
+        Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message),
         Event::Tick => {}
         Event::Resumed => {
             if state.window == WindowFocus::Lost {
@@ -96,12 +96,12 @@ fn apply(state: &mut State, event: Event, now: Stamp, effects: &mut Vec<Command>
                 state.list.wanted = Some(task);
             }
         }
-        Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message, now),
+        Event::Failed(message) => state.show_toast(NoticeLevel::Error, &message),
     }
 }
 
 /// Switches to a reread configuration.
-fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &mut Vec<Command>) {
+fn apply_config(state: &mut State, config: ConfigReread) {
     if state.config.as_ref() == Some(&config) {
         if state.messages.reply.is_some() {
             state.reply(format!("{} has not changed", config.file));
@@ -124,7 +124,7 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
     (setup.limits, setup.notify, setup.views, setup.keys) = (limits, notify, views, keys);
     setup.look.theme = theme;
     if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
-        effects.push(Command::ReportMouse(takes_mouse));
+        state.command(Command::ReportMouse(takes_mouse));
     }
     let count = text::plural(server_configs.servers.len(), "server");
     // Warnings about the old contents no longer hold, or are repeated below.
@@ -133,30 +133,22 @@ fn apply_config(state: &mut State, config: ConfigReread, now: Stamp, effects: &m
         .messages
         .toasts
         .retain(|toast| !names_file(&toast.text));
-    state.show_toast(NoticeLevel::Info, &format!("reloaded {file}: {count}"), now);
+    state.show_toast(NoticeLevel::Info, &format!("reloaded {file}: {count}"));
     for warning in warnings {
-        state.show_toast(NoticeLevel::Warning, &warning, now);
+        state.show_toast(NoticeLevel::Warning, &warning);
     }
-    request(state, SessionRequest::Configure(server_configs), effects);
+    request(state, SessionRequest::Configure(server_configs));
 }
 
 /// Does what has become due through a change or through time.
-fn settle(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
-    let toasts = state.messages.toasts.len();
-    state.messages.toasts.retain(|toast| toast.until > now.mono);
-    state.is_dirty |= toasts != state.messages.toasts.len();
-    if state
-        .messages
-        .reply
-        .take_if(|reply| reply.until <= now.mono)
-        .is_some()
-    {
-        state.is_dirty = true;
-    }
-    regroup(state, now);
-    request_missing_data(state, now, effects);
-    finish_exit(state, now, effects);
-    notify::send_alerts(state, now, effects);
+fn settle(state: &mut State) {
+    let now = state.now().mono;
+    state.messages.toasts.retain(|toast| toast.until > now);
+    state.messages.reply.take_if(|reply| reply.until <= now);
+    regroup(state);
+    request_missing_data(state);
+    finish_exit(state);
+    notify::send_alerts(state);
 }
 
 /// Shows the welcome-back banner after the machine was asleep.
@@ -175,13 +167,13 @@ fn detect_sleep(state: &mut State, now: Stamp) {
     }
 }
 
-fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: &mut Vec<Command>) {
+fn on_session_event(state: &mut State, news: SessionEvent) {
     match news {
         SessionEvent::Task(view) => {
             if let Some(frozen) = &mut state.frozen {
                 frozen.held.insert(view.task.id.clone(), view);
             } else {
-                apply_task(state, view, now);
+                apply_task(state, view);
             }
         }
         SessionEvent::Erased(id) => erase(state, &id),
@@ -193,24 +185,24 @@ fn on_session_event(state: &mut State, news: SessionEvent, now: Stamp, effects: 
             let has_failed = |tools: &Tools| tools.error.is_some();
             if is_unblocked && state.tools.get(&server.name).is_some_and(has_failed) {
                 // The tools request failed for a reason that no longer holds.
-                request_tools(state, &server.name, effects);
+                request_tools(state, &server.name);
             }
         }
         SessionEvent::Response {
             request: ask,
             outcome,
-        } => on_response(state, ask, outcome, now, effects),
-        SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text, now),
+        } => on_response(state, ask, outcome),
+        SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text),
         SessionEvent::Driver(driver) => {
             state.session.driver = Some(driver);
             state.session.is_driverless = false;
         }
         // For clients that pass them on.
         SessionEvent::Notification { .. } | SessionEvent::RootsWanted { .. } => {}
-        SessionEvent::Undriven => on_driver_lost(state, now),
+        SessionEvent::Undriven => on_driver_lost(state),
         SessionEvent::Failed { message: words, .. } => {
-            on_driver_lost(state, now);
-            state.show_toast(NoticeLevel::Error, &words, now);
+            on_driver_lost(state);
+            state.show_toast(NoticeLevel::Error, &words);
         }
     }
 }

@@ -44,32 +44,19 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         }
     }
     wakes.extend(state.alerts.wake(state.window));
-    if state.list.refresh.are_headings_stale {
-        wakes.push(
-            state
-                .list
-                .refresh
-                .counted_at
-                .unwrap_or(now.mono)
-                .after(MIN_REORDER_INTERVAL),
-        );
+    let refresh = &state.list.refresh;
+    let after = |last: Option<Mono>| last.unwrap_or(now.mono).after(MIN_REORDER_INTERVAL);
+    if refresh.are_headings_stale {
+        wakes.push(after(refresh.counted_at));
     }
     if let Some(key) = state.last_key
         && !may_reorder(state, now)
-        && (state.list.refresh.is_order_stale || !state.list.refresh.regrouping.is_empty())
+        && (refresh.is_order_stale || !refresh.regrouping.is_empty())
     {
         wakes.push(key.after(HOLD_AFTER_KEY));
-    } else if state.list.refresh.is_order_stale {
-        wakes.push(
-            state
-                .list
-                .refresh
-                .rebuilt_at
-                .unwrap_or(now.mono)
-                .after(MIN_REORDER_INTERVAL),
-        );
+    } else if refresh.is_order_stale {
+        wakes.push(after(refresh.rebuilt_at));
     }
-    // At least one millisecond ahead, so that the shell never busy-loops.
     wakes
         .into_iter()
         .map(|wake| wake.max(Mono(now.mono.0.saturating_add(1))))

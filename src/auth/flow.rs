@@ -23,7 +23,7 @@ use super::{
     metadata::{AuthServer, discover},
     random_text, registration,
     token_manager::Now,
-    tokens::{self, Grant, TokenError, Tokens},
+    tokens::{self, Grant, TokenError},
 };
 use crate::{
     auth::{logins::login_key, registration::SignInOptions},
@@ -220,13 +220,6 @@ impl PendingSignIn {
                 excerpt(&self.auth_server.issuer)
             )),
         })?;
-        let Tokens {
-            access,
-            refresh,
-            refresh_at,
-            expires_at,
-            scope,
-        } = tokens;
         let login = Login {
             signed_in_at: (self.now)(),
             issuer: self.auth_server.issuer,
@@ -234,12 +227,12 @@ impl PendingSignIn {
             token_endpoint: self.auth_server.token_endpoint,
             revocation_endpoint: self.auth_server.revocation_endpoint,
             client: self.client,
-            access: Some(access),
-            refresh,
-            refresh_at,
-            expires_at,
+            access: Some(tokens.access),
+            refresh: tokens.refresh,
+            refresh_at: tokens.refresh_at,
+            expires_at: tokens.expires_at,
             // Without a scope in the response, what was requested is granted (RFC 6749, section 5.1).
-            scope: scope.or(self.scope),
+            scope: tokens.scope.or(self.scope),
             wanted_scope: None,
         };
         let lock = self.logins.lock().await?;

@@ -117,7 +117,6 @@ pub struct Login {
     /// The granted scopes, space-separated.
     pub scope: Option<String>,
     /// Scopes that the server has asked for since the sign-in.
-    #[serde(default)]
     pub wanted_scope: Option<String>,
 }
 

@@ -317,7 +317,7 @@ async fn fetch_json<T: DeserializeOwned>(
             why: format!("HTTP {}", response.status),
         }),
         // Some servers answer every path with an HTML page, which counts as no document.
-        200..=299 => Ok(serde_json::from_slice(&response.body.0).ok()),
+        200..=299 => Ok(serde_json::from_slice(&response.body).ok()),
         _ => Ok(None),
     }
 }

@@ -19,9 +19,7 @@ use crate::transport::{FetchRequest, Fetcher};
 #[derive(Deserialize)]
 struct RegistrationResponse {
     client_id: String,
-    #[serde(default)]
     client_secret: Option<Secret>,
-    #[serde(default)]
     token_endpoint_auth_method: Option<String>,
 }
 
@@ -117,7 +115,7 @@ async fn register(
         let (_, why) = oauth_error_in(&response, &[]);
         return Err(rejected(why));
     }
-    let registered: RegistrationResponse = serde_json::from_slice(&response.body.0)
+    let registered: RegistrationResponse = serde_json::from_slice(&response.body)
         .map_err(|_| rejected("the response is not a registration".to_owned()))?;
     let auth = match registered.token_endpoint_auth_method.as_deref() {
         Some("client_secret_post") => ClientAuth::ClientSecretPost,

@@ -19,7 +19,7 @@ use url::Url;
 use super::{
     AuthError,
     logins::{Login, Logins, Secret},
-    tokens::{self, Grant, TokenError, Tokens},
+    tokens::{self, Grant, TokenError},
 };
 use crate::{
     auth::logins::login_key,
@@ -428,18 +428,12 @@ impl Refresher {
         .await;
         let mut cache = self.cache();
         match response {
-            Ok(Tokens {
-                access,
-                refresh,
-                refresh_at,
-                expires_at,
-                scope,
-            }) => {
-                login.access = Some(access);
+            Ok(tokens) => {
+                login.access = Some(tokens.access);
                 // Without a new refresh token the old one stays valid (RFC 6749, section 6).
-                login.refresh = refresh.or(login.refresh.take());
-                (login.refresh_at, login.expires_at) = (refresh_at, expires_at);
-                login.scope = scope.or(login.scope.take());
+                login.refresh = tokens.refresh.or(login.refresh.take());
+                (login.refresh_at, login.expires_at) = (tokens.refresh_at, tokens.expires_at);
+                login.scope = tokens.scope.or(login.scope.take());
                 cache.refreshed_at = Some((self.now)());
                 tracing::info!(server = %self.name, "refreshed the token");
             }

@@ -49,7 +49,6 @@ pub(super) enum TokenError {
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: Secret,
-    #[serde(default)]
     refresh_token: Option<Secret>,
     // Any JSON value: the tokens must not be lost because one of these is malformed.
     #[serde(default)]
@@ -113,7 +112,7 @@ pub(super) async fn request_tokens(
         let (error, message) = oauth_error_in(&response, &sent_secrets);
         return Err(token_error(response.status, error.as_deref(), message));
     }
-    let tokens: TokenResponse = serde_json::from_slice(&response.body.0)
+    let tokens: TokenResponse = serde_json::from_slice(&response.body)
         .map_err(|_| TokenError::Transient("the response contains no token".to_owned()))?;
     if let Some(kind) = tokens.token_type.as_str()
         && !kind.eq_ignore_ascii_case("bearer")
@@ -229,7 +228,7 @@ pub(super) fn oauth_error_in(
         error: Option<String>,
         error_description: Option<String>,
     }
-    let parsed: OAuthError = serde_json::from_slice(&response.body.0).unwrap_or_default();
+    let parsed: OAuthError = serde_json::from_slice(&response.body).unwrap_or_default();
     // After parsing, because JSON can escape any letter.
     let clean = |text: &str| excerpt(&redacted(text, secrets));
     let message = match (&parsed.error, &parsed.error_description) {

@@ -18,7 +18,7 @@ pub(in crate::cli) use self::{
 use crate::{
     cli::{
         arg_values::{EXIT_CODES, Limit, Since, help, limit, since, status_label, whole_number},
-        server_args::{LoginArgs, LogoutArgs, ServersCommand},
+        server_args::{LoginArgs, ServersCommand},
     },
     domain::text,
 };
@@ -120,7 +120,10 @@ pub(super) enum CliCommand {
     Ls(LsArgs),
     /// Show the details of a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
-    Show(TaskArgs),
+    Show {
+        /// The task; a unique prefix of its id is enough.
+        id: String,
+    },
     /// Print the result of a task.
     #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
     Result(ResultArgs),
@@ -129,10 +132,19 @@ pub(super) enum CliCommand {
     Logs(LogsArgs),
     /// Open the full-screen interface (the screen), on a task if one is given.
     #[command(after_help = help("  longhaul attach\n  longhaul attach q7m"))]
-    Attach(AttachArgs),
+    Attach {
+        /// The task; a unique prefix of its id is enough.
+        id: Option<String>,
+    },
     /// Print a task's history, then follow it live; the exit code reflects its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
-    Watch(WatchArgs),
+    Watch {
+        /// The task; a unique prefix of its id is enough.
+        id: String,
+        /// Skip the history and show only new events.
+        #[arg(long)]
+        new: bool,
+    },
     /// Wait for tasks to finish; the exit code reflects the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
     Wait(WaitArgs),
@@ -194,13 +206,22 @@ pub(super) enum CliCommand {
     Man(ManArgs),
     /// Check the environment and suggest fixes (read-only).
     #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
-    Doctor(DoctorArgs),
+    Doctor {
+        /// Don't contact any server.
+        #[arg(long)]
+        offline: bool,
+    },
     /// Sign in to a server in the browser; waiting tasks resume.
     #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
     Login(LoginArgs),
     /// Revoke and delete a server's tokens.
     #[command(after_help = help("  longhaul logout lab"))]
-    Logout(LogoutArgs),
+    Logout {
+        // Not named `server`: clap would set it and the global -s to the same value.
+        /// The server's name or URL [default: the only server]
+        #[arg(value_name = "SERVER")]
+        at: Option<String>,
+    },
     /// Control the background process that runs the session's calls.
     #[command(after_help = help("  longhaul keeper status\n  longhaul keeper stop\n  longhaul keeper log -n 50"))]
     Keeper {
@@ -262,14 +283,6 @@ pub(super) struct EditArgs {
     /// Cancel this long after the start: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
-}
-
-/// `doctor`.
-#[derive(Debug, Args)]
-pub(super) struct DoctorArgs {
-    /// Don't contact any server.
-    #[arg(long)]
-    pub(super) offline: bool,
 }
 
 /// `export`.
@@ -411,13 +424,6 @@ pub(super) struct LsArgs {
     pub(super) since: Option<Since>,
 }
 
-/// One task.
-#[derive(Debug, Args)]
-pub(super) struct TaskArgs {
-    /// The task; a unique prefix of its id is enough.
-    pub(super) id: String,
-}
-
 /// One task or all.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
@@ -460,23 +466,6 @@ pub(super) struct LogsArgs {
     /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
-}
-
-/// `attach`.
-#[derive(Debug, Args)]
-pub(super) struct AttachArgs {
-    /// The task; a unique prefix of its id is enough.
-    pub(super) id: Option<String>,
-}
-
-/// `watch`.
-#[derive(Debug, Args)]
-pub(super) struct WatchArgs {
-    /// The task; a unique prefix of its id is enough.
-    pub(super) id: String,
-    /// Skip the history and show only new events.
-    #[arg(long)]
-    pub(super) new: bool,
 }
 
 /// `wait`.

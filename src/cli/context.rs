@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    fmt,
     fs::File,
     io::{BufRead as _, Write as _},
     path::{Path, PathBuf},
@@ -39,6 +40,26 @@ pub(in crate::cli) struct Context<'o> {
 }
 
 impl Context<'_> {
+    /// Prints a line on stdout.
+    pub(in crate::cli) fn print(&mut self, line: &str) -> Result<(), CliError> {
+        self.terminal.print(line)
+    }
+
+    /// Prints a line on stderr unless `--quiet` is set.
+    pub(in crate::cli) fn info(&mut self, line: &str) {
+        self.terminal.info(line);
+    }
+
+    /// Prints a line on stderr.
+    pub(in crate::cli) fn report(&mut self, line: &str) {
+        self.terminal.report(line);
+    }
+
+    /// Prints a message with the program's name on stderr.
+    pub(in crate::cli) fn warn(&mut self, message: impl fmt::Display) {
+        self.terminal.warn(message);
+    }
+
     /// Ends a command that did what it was asked: prints the document with `--json`, otherwise the message.
     pub(in crate::cli) fn finish(
         &mut self,
@@ -308,7 +329,7 @@ pub(in crate::cli) fn confirm(context: &mut Context<'_>, question: &str) -> Resu
     if !context.terminal.is_for_people() {
         return Ok(false);
     }
-    context.terminal.report(question);
+    context.report(question);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     auth::{Keychain, Logins},
-    cli::error::{CliError, code},
+    cli::error::CliError,
     config,
     engine::{FailPoint, PanicIn},
     store::{CONTRACT, Paths},
@@ -73,7 +73,7 @@ pub(in crate::cli) fn block_on<T>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| CliError::new(code::BUG, format!("could not start a runtime: {error}")))?;
+        .map_err(CliError::bug("start a runtime"))?;
     runtime.block_on(work)
 }
 

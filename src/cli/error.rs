@@ -47,6 +47,11 @@ impl CliError {
         }
     }
 
+    /// For `map_err`: what should always work did not.
+    pub(super) fn bug<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::new(code::BUG, format!("could not {what}: {error}"))
+    }
+
     /// A usage error; nothing was done.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(code::REFUSED, message)

@@ -3,7 +3,7 @@
 //! Shared by `watch`, `logs --follow` and `call`. Must not know how a call is made. Invariant: every printed
 //! entry comes from the session file, in the order of `seq`, and is printed once.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     cli::{
@@ -65,7 +65,7 @@ pub(in crate::cli) async fn follow(
         detach_wait_since: None,
         was_unsaved: false,
         may_be_stale: false,
-        printed_notices: Vec::new(),
+        printed_notices: BTreeSet::new(),
         shown_question: None,
         questions,
         prompt: None,
@@ -107,14 +107,14 @@ pub(in crate::cli) async fn follow(
             let if_cut = if_cut.filter(|_| live.is_driver);
             live.close();
             let message = quit_message(context, &id, is_queued, if_cut.as_ref());
-            context.terminal.report(&message);
+            context.report(&message);
             if let Some((_, why)) = others.first() {
                 let message = format!(
                     "quitting also ended {}: {}",
                     join_ids(&others),
                     why.message()
                 );
-                context.terminal.report(&message);
+                context.report(&message);
             }
             Ok(code::INTERRUPTED)
         }
@@ -167,7 +167,7 @@ enum FollowEnd {
 }
 
 /// A notice that is printed at most once per follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OneTimeNotice {
     WaitingToDetach,
     StdoutUnread,
@@ -188,7 +188,7 @@ struct Follower<'f, 'c> {
     was_unsaved: bool,
     /// The driver may not have noticed a recent sign-in yet.
     may_be_stale: bool,
-    printed_notices: Vec<OneTimeNotice>,
+    printed_notices: BTreeSet<OneTimeNotice>,
     /// The key of the question that was shown last.
     shown_question: Option<String>,
     questions: QuestionHandling,
@@ -286,12 +286,12 @@ impl Follower<'_, '_> {
         match step {
             Ok(PromptStep::More) => {
                 for choice in prompt.choices() {
-                    self.context.terminal.report(&choice);
+                    self.context.report(&choice);
                 }
                 self.context.terminal.ask(&prompt.message());
             }
             Err(why) => {
-                self.context.terminal.report(&format!("  {why}"));
+                self.context.report(&format!("  {why}"));
                 self.context.terminal.ask(&prompt.message());
             }
             Ok(PromptStep::Later) => (self.questions, self.prompt) = (QuestionHandling::Exit, None),
@@ -308,11 +308,11 @@ impl Follower<'_, '_> {
                 match self.live.try_request(self.context, request).await? {
                     Ok(_) => {
                         let message = format!("{}: answer saved ({outcome})", self.id);
-                        self.context.terminal.info(&message);
+                        self.context.info(&message);
                     }
                     Err(error) => {
                         self.questions = QuestionHandling::Exit;
-                        self.context.terminal.warn(&error);
+                        self.context.warn(&error);
                     }
                 }
             }
@@ -333,7 +333,7 @@ impl Follower<'_, '_> {
             self.prompt = None;
             self.context.terminal.end_prompt(false);
             let message = format!("the question for {} was answered or withdrawn", self.id);
-            self.context.terminal.info(&message);
+            self.context.info(&message);
         }
         let Some(question) = question else {
             return false;
@@ -344,7 +344,7 @@ impl Follower<'_, '_> {
         let prompt = Prompt::new(question);
         let now = self.context.clock.now().wall;
         for line in prompt.intro(now, &view.task, question) {
-            self.context.terminal.report(&line);
+            self.context.report(&line);
         }
         self.input
             .get_or_insert_with(LineReader::start)
@@ -383,7 +383,7 @@ impl Follower<'_, '_> {
             if view.saved_seq >= view.task.seq && question != self.shown_question.as_ref() {
                 self.shown_question = question.cloned();
                 print_outcome(self.context, self.printer, &view.task)?;
-                self.context.terminal.warn(format!(
+                self.context.warn(format!(
                     "staying until it is answered, because quitting would lose {}: {}",
                     self.id,
                     if_cut.reason.message()
@@ -422,9 +422,9 @@ impl Follower<'_, '_> {
                         _ => format!("longhaul: {id} is {status}; see longhaul show {id}{flags}"),
                     };
                     if view.task.status == Status::Completed {
-                        self.context.terminal.info(&message);
+                        self.context.info(&message);
                     } else {
-                        self.context.terminal.report(&message);
+                        self.context.report(&message);
                     }
                 }
                 if let Some(if_cut) = &view.if_cut
@@ -433,7 +433,7 @@ impl Follower<'_, '_> {
                 {
                     let flags = self.context.flags();
                     let why = if_cut.reason.message();
-                    self.context.terminal.warn(format!(
+                    self.context.warn(format!(
                         "{id} pauses until longhaul runs again: {why}; continue it: longhaul attach {id}{flags}"
                     ));
                 }
@@ -442,7 +442,6 @@ impl Follower<'_, '_> {
             }
             DetachState::Never(why) => {
                 self.context
-                    .terminal
                     .warn(format!("staying, because quitting would lose {id}: {why}"));
                 self.until = FollowUntil::Ended;
             }
@@ -453,9 +452,9 @@ impl Follower<'_, '_> {
                 let message =
                     detach_wait_message(view.if_cut.as_ref(), self.live.is_driver, waited);
                 if let Some(message) = message
-                    && self.is_first(OneTimeNotice::WaitingToDetach)
+                    && self.printed_notices.insert(OneTimeNotice::WaitingToDetach)
                 {
-                    self.context.terminal.info(&message);
+                    self.context.info(&message);
                 }
             }
         }
@@ -476,9 +475,9 @@ impl Follower<'_, '_> {
             Some(if_cut) if self.live.is_driver && if_cut.is_lost() => {
                 // Most calls start like this; it is final only if the stream has no event ids.
                 if view.task.resumability.stream == Some(false)
-                    && self.is_first(OneTimeNotice::StdoutUnread)
+                    && self.printed_notices.insert(OneTimeNotice::StdoutUnread)
                 {
-                    self.context.terminal.warn(format!(
+                    self.context.warn(format!(
                         "stdout is not being read; staying, because quitting would lose {}: {}",
                         self.id,
                         if_cut.reason.message()
@@ -494,7 +493,7 @@ impl Follower<'_, '_> {
     fn report_trouble(&mut self, view: &TaskView) {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
-            self.context.terminal.warn(format!(
+            self.context.warn(format!(
                 "{id} is NOT SAVED; free up disk space (saving is retried)"
             ));
         }
@@ -502,23 +501,14 @@ impl Follower<'_, '_> {
         // The history shows lost connections, but nothing of a call that was never sent.
         if let Connectivity::Offline { why, .. } = &view.contact
             && view.task.is_queued()
-            && self.is_first(OneTimeNotice::Unreachable)
+            && self.printed_notices.insert(OneTimeNotice::Unreachable)
         {
             let (server, flags) = (&view.task.server, self.context.flags());
-            self.context.terminal.warn(format!(
+            self.context.warn(format!(
                 "could not reach {server} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{flags}; \
                  Ctrl-C leaves it queued"
             ));
         }
-    }
-
-    /// Whether this notice was not printed yet; marks it as printed.
-    fn is_first(&mut self, notice: OneTimeNotice) -> bool {
-        let is_first = !self.printed_notices.contains(&notice);
-        if is_first {
-            self.printed_notices.push(notice);
-        }
-        is_first
     }
 }
 
@@ -529,7 +519,7 @@ fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), C
     let id = &printer.id;
     match printer.style {
         OutputStyle::Json => context.terminal.print_json(&serde_json::json!({"id": id})),
-        _ => context.terminal.print(id.as_str()),
+        _ => context.print(id.as_str()),
     }
 }
 

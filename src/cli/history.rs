@@ -130,7 +130,7 @@ impl HistoryPrinter {
                     return Ok(());
                 }
                 let line = format::entry(&self.id, entry, now.wall);
-                context.terminal.print(&line)
+                context.print(&line)
             }
             OutputStyle::Call => {
                 if let HistoryEvent::Progress {
@@ -154,7 +154,7 @@ impl HistoryPrinter {
                 let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
                 if !is_settled && !is_debug {
                     let line = format::entry(&self.id, entry, now.wall);
-                    context.terminal.info(&line);
+                    context.info(&line);
                 }
                 Ok(())
             }

@@ -54,7 +54,9 @@ pub(in crate::cli) fn host_of(
 pub(in crate::cli) fn is_local(command: Option<&CliCommand>) -> bool {
     match command {
         None
-        | Some(CliCommand::Attach(_) | CliCommand::Completions { .. } | CliCommand::Man(_)) => true,
+        | Some(CliCommand::Attach { .. } | CliCommand::Completions { .. } | CliCommand::Man(_)) => {
+            true
+        }
         #[cfg(feature = "demo")]
         Some(CliCommand::Demo(_)) => true,
         _ => false,

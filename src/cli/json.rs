@@ -40,10 +40,6 @@ fn escape(json: &str) -> String {
     out
 }
 
-fn time(at: Wall) -> Value {
-    Value::String(at.rfc3339())
-}
-
 /// Parses saved JSON. A member that is nested too deep to be parsed becomes a string; the other members are not affected.
 pub(in crate::cli) fn parsed(json: &str) -> Value {
     let or_text = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| json.into());
@@ -95,13 +91,13 @@ pub(in crate::cli) fn task(
         "reason": task.why(),
         "notice": task.notice,
         "contact": contact.label(),
-        "contact_as_of": as_of.map(time),
+        "contact_as_of": as_of.map(Wall::rfc3339),
         "asked": task.control.map(|asked| asked.what.label()),
-        "asked_at": task.control.map(|asked| time(asked.at)),
+        "asked_at": task.control.map(|asked| asked.at.rfc3339()),
         "if_cut": if_cut.map(|it| it.outcome().code()),
         "if_cut_reason": if_cut.map(|it| it.reason.code()),
         "if_cut_message": if_cut.map(|it| it.reason.message()),
-        "if_cut_until": if_cut.and_then(|it| it.until).map(time),
+        "if_cut_until": if_cut.and_then(|it| it.until).map(Wall::rfc3339),
         "resumability": task.resumability.label(),
         "era": task.attempt().and_then(|attempt| attempt.version).map(ProtocolVersion::label),
         "era_reason": task.attempt().and_then(|attempt| attempt.era_reason),
@@ -110,10 +106,10 @@ pub(in crate::cli) fn task(
         "client_id": task.client_id,
         "idle_timeout_s": task.options.limits.idle.map(|limit| limit.as_secs_f64()).map(json_number),
         "max_time_s": task.options.limits.hard.map(|limit| limit.as_secs_f64()).map(json_number),
-        "created_at": time(task.created_at),
-        "updated_at": time(task.updated_at),
-        "settled_at": task.end.settled_at.map(time),
-        "removed_at": task.forgotten_at.map(time),
+        "created_at": task.created_at.rfc3339(),
+        "updated_at": task.updated_at.rfc3339(),
+        "settled_at": task.end.settled_at.map(Wall::rfc3339),
+        "removed_at": task.forgotten_at.map(Wall::rfc3339),
         "is_seen": task.end.is_seen,
         "server_task_id": task.server_task_id,
         "questions": questions_json(task),
@@ -130,7 +126,7 @@ fn caller(caller: &Caller) -> Value {
             GaveUpReason::Ended => ("ended", None),
             GaveUpReason::Cancelled(reason) => ("cancelled", Some(reason)),
         };
-        json!({"at": time(gave_up.at), "after_ms": gave_up.after_ms, "why": why, "reason": reason})
+        json!({"at": gave_up.at.rfc3339(), "after_ms": gave_up.after_ms, "why": why, "reason": reason})
     });
     json!({
         "host": caller.host,
@@ -140,7 +136,7 @@ fn caller(caller: &Caller) -> Value {
         "call_id": caller.call_id,
         "repeats": caller.repeats,
         "gave_up": gave_up,
-        "delivered_at": caller.delivered_at.map(time),
+        "delivered_at": caller.delivered_at.map(Wall::rfc3339),
     })
 }
 
@@ -176,7 +172,7 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
         "event": event_name(&entry.what),
         "id": task.id,
         "seq": entry.seq,
-        "at": time(entry.at),
+        "at": entry.at.rfc3339(),
         "attempt": entry.attempt,
     });
     let details = match &entry.what {

@@ -130,8 +130,7 @@ impl LiveSession {
         inherited: Inherited,
         only_followed: bool,
     ) -> Result<Self, CliError> {
-        let signal_error =
-            |error| CliError::new(code::BUG, format!("could not listen for signals: {error}"));
+        let signal_error = CliError::bug("listen for signals");
         let listen = |kind| signal(kind).map_err(signal_error);
         end_writes_on_signals().map_err(signal_error)?;
         let interrupt = listen(SignalKind::interrupt())?;
@@ -195,7 +194,7 @@ impl LiveSession {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
                     SessionEvent::Undriven if context.global.readonly => {
-                        context.terminal.warn(NOT_DRIVEN);
+                        context.warn(NOT_DRIVEN);
                     }
                     SessionEvent::Undriven
                     | SessionEvent::Response { .. }
@@ -313,7 +312,7 @@ impl LiveSession {
                 event
             } else {
                 let message = format!("{reason}; press Ctrl-C to quit anyway");
-                context.terminal.warn(message);
+                context.warn(message);
                 was_printed = true;
                 continue;
             };
@@ -384,7 +383,7 @@ impl LiveSession {
             join_ids(&lost),
             why.message()
         );
-        context.terminal.report(&message);
+        context.report(&message);
         true
     }
 }
@@ -393,9 +392,9 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
     let message = context.with_flags(&notice.text);
     if notice.level == NoticeLevel::Info {
         let line = format!("longhaul: {}", text::clean_line(&message));
-        return context.terminal.info(&line);
+        return context.info(&line);
     }
-    context.terminal.warn(message);
+    context.warn(message);
 }
 
 /// Sends the same request for each task.
@@ -409,14 +408,14 @@ pub(in crate::cli) fn request_each(
     }
     block_on(async {
         let mut live = LiveSession::open(context, Vec::new())?;
-        for task in tasks {
-            if let Err(fail) = live.request(context, request_for(task.id.clone())).await {
-                live.close();
-                return Err(fail);
+        let sent = async {
+            for task in tasks {
+                live.request(context, request_for(task.id.clone())).await?;
             }
-        }
-        live.leave(context, &[]).await;
-        Ok(())
+            Ok(())
+        };
+        let sent = sent.await;
+        live.end(context, &[], sent).await
     })
 }
 

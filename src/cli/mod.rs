@@ -117,7 +117,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Re
     } = cli;
     let config_mark = config::mark();
     let config = match config::missing() {
-        Some(message) if matches!(command, Some(CliCommand::Doctor(_))) => Err(message),
+        Some(message) if matches!(command, Some(CliCommand::Doctor { .. })) => Err(message),
         Some(message) if !ignores_missing_config(command.as_ref()) => {
             return Err(message.into());
         }
@@ -154,7 +154,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Re
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
     let mut startup_errors = Vec::new();
-    let is_doctor = matches!(command, Some(CliCommand::Doctor(_)));
+    let is_doctor = matches!(command, Some(CliCommand::Doctor { .. }));
     let paths = match Paths::resolve(state_dir.clone(), session) {
         // `doctor` reports what cannot be opened instead of failing.
         Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {
@@ -191,17 +191,17 @@ fn carry_out(
     use commands::control::{TaskAction, control};
     match command {
         None => screen::open(context, None, host),
-        Some(CliCommand::Attach(attach)) => screen::open(context, attach.id.as_deref(), host),
+        Some(CliCommand::Attach { id }) => screen::open(context, id.as_deref(), host),
         #[cfg(feature = "demo")]
         Some(CliCommand::Demo(demo)) => commands::demo::run(context, &demo),
         Some(CliCommand::Tools) => commands::tools::tools(context),
         Some(CliCommand::Call(call)) => commands::call::call(context, call),
         Some(CliCommand::Again(again)) => commands::call::again(context, again),
         Some(CliCommand::Ls(ls)) => commands::ls::ls(context, &ls),
-        Some(CliCommand::Show(one)) => commands::show::show(context, &one.id),
+        Some(CliCommand::Show { id }) => commands::show::show(context, &id),
         Some(CliCommand::Result(result)) => commands::result::result(context, &result),
         Some(CliCommand::Logs(logs)) => commands::logs::logs(context, &logs),
-        Some(CliCommand::Watch(watch)) => commands::watch::watch(context, &watch.id, watch.new),
+        Some(CliCommand::Watch { id, new }) => commands::watch::watch(context, &id, new),
         Some(CliCommand::Wait(wait)) => commands::wait::wait(context, &wait),
         Some(CliCommand::Pause(which)) => control(context, TaskAction::Pause, &which),
         Some(CliCommand::Resume(which)) => control(context, TaskAction::Resume, &which),
@@ -215,7 +215,9 @@ fn carry_out(
             ServersCommand::List => commands::servers::list::list(context),
             ServersCommand::Add(add) => commands::servers::add::add(context, &add),
             ServersCommand::Remove(remove) => commands::servers::remove::remove(context, &remove),
-            ServersCommand::Test(test) => commands::servers::test::test(context, &test),
+            ServersCommand::Test { name } => {
+                commands::servers::test::test(context, name.as_deref())
+            }
             ServersCommand::Import(import) => commands::servers::import::import(context, &import),
             ServersCommand::Consent(consent) => {
                 commands::servers::consent::consent(context, &consent)
@@ -224,8 +226,8 @@ fn carry_out(
                 commands::servers::consent::approve(context, &approve)
             }
         },
-        Some(CliCommand::Doctor(doctor)) => {
-            commands::doctor::doctor(context, &doctor, startup_errors)
+        Some(CliCommand::Doctor { offline }) => {
+            commands::doctor::doctor(context, offline, startup_errors)
         }
         Some(CliCommand::Export(which)) => commands::export::export(context, &which),
         Some(CliCommand::Trace(args)) => commands::trace::trace(context, &args),
@@ -236,7 +238,7 @@ fn carry_out(
         Some(CliCommand::Completions { shell }) => commands::manual::completions(context, shell),
         Some(CliCommand::Man(man)) => commands::manual::man(context, &man),
         Some(CliCommand::Login(args)) => commands::login::login(context, &args),
-        Some(CliCommand::Logout(args)) => commands::login::logout(context, &args),
+        Some(CliCommand::Logout { at }) => commands::login::logout(context, at.as_deref()),
         Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
         Some(CliCommand::Proxy(args)) => commands::proxy::proxy(context, &args),
         Some(CliCommand::Wrap(args)) => commands::wrap::wrap(context, &args),

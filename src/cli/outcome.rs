@@ -137,8 +137,8 @@ pub(in crate::cli) fn print_outcome(
         let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
         match (text.is_empty(), is_error) {
             (true, _) => {}
-            (false, true) => context.terminal.report(&text),
-            (false, false) => context.terminal.print(&text)?,
+            (false, true) => context.report(&text),
+            (false, false) => context.print(&text)?,
         }
     }
     let reason = task.status.reason().unwrap_or_default();
@@ -188,7 +188,7 @@ pub(in crate::cli) fn print_outcome(
         }
         Status::Running | Status::Paused => return Ok(()),
     };
-    context.terminal.warn(&message);
+    context.warn(&message);
     Ok(())
 }
 

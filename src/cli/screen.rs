@@ -5,11 +5,7 @@ use std::ffi::OsString;
 use crate::{
     app::{ConfigReread, Look, Setup},
     cli::{
-        context::Context,
-        environment::random_bits,
-        error::{CliError, code},
-        host::tunnel,
-        live_session,
+        context::Context, environment::random_bits, error::CliError, host::tunnel, live_session,
         target::Targets,
     },
     config::{self, Config, ConfigError, FileMark, consent, import},
@@ -232,12 +228,10 @@ pub(in crate::cli) fn show(
         setup,
         engine: session_options(context, &config, options, role),
     };
-    let outcome = open_shell(opening).map_err(|error| {
-        CliError::new(code::BUG, format!("could not use the terminal: {error}"))
-    })?;
+    let outcome = open_shell(opening).map_err(CliError::bug("use the terminal"))?;
     if !outcome.note.line.is_empty() {
         let line = text::clean_block(&outcome.note.line);
-        context.terminal.report(&line);
+        context.report(&line);
     }
     Ok(outcome.exit)
 }

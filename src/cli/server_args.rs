@@ -23,7 +23,10 @@ pub(super) enum ServersCommand {
     Remove(RemoveServerArgs),
     /// Connect to servers and report what they support and what a lost connection does to calls.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
-    Test(TestServersArgs),
+    Test {
+        /// The server [default: all HTTP servers and all approved stdio servers]
+        name: Option<String>,
+    },
     /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
@@ -74,13 +77,6 @@ pub(super) struct RemoveServerArgs {
     pub(super) yes: bool,
 }
 
-/// `servers test`.
-#[derive(Debug, Args)]
-pub(super) struct TestServersArgs {
-    /// The server [default: all HTTP servers and all approved stdio servers]
-    pub(super) name: Option<String>,
-}
-
 /// `servers consent` and `servers approve`.
 #[derive(Debug, Args)]
 pub(super) struct ApproveServerArgs {
@@ -110,13 +106,4 @@ pub(super) struct LoginArgs {
     /// URL of a client metadata document, for authorization servers that support them.
     #[arg(long, value_name = "URL", conflicts_with = "client_id")]
     pub(super) client_metadata_url: Option<String>,
-}
-
-/// `logout`.
-#[derive(Debug, Args)]
-pub(super) struct LogoutArgs {
-    // Not named `server`: clap would set it and the global -s to the same value.
-    /// The server's name or URL [default: the only server]
-    #[arg(value_name = "SERVER")]
-    pub(super) at: Option<String>,
 }

@@ -76,7 +76,7 @@ pub(in crate::cli) fn document_with(
             Err(error @ StoreError::NotUnderstood { .. }) => {
                 let id = &task.id;
                 let message = format!("could not show the result of {id}: could not {error}");
-                context.terminal.warn(message);
+                context.warn(message);
                 None
             }
             other => other?,

@@ -2,12 +2,13 @@
 
 use std::{
     io::{ErrorKind, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
 use secrecy::ExposeSecret as _;
 
-use super::{error::ConfigError, mark::FileMark, secret::env_secret};
+use super::{error::ConfigError, secret::env_secret};
 use crate::{
     config::{error::PATH_VARIABLE, settings::Config},
     domain::{ServerConfig, ServerConfigs, Variables, text},
@@ -76,9 +77,14 @@ pub(crate) fn read_server_configs() -> Option<ServerConfigs> {
     Some(server_configs(config.servers))
 }
 
+/// What tells a file from an earlier version of it, without reading it: when it was modified, its length and, as an editor
+/// may replace the file by another one, its inode.
+pub(crate) type FileMark = Option<(i64, i64, u64, u64)>;
+
 /// The current state of the file, to detect later changes.
 pub(crate) fn mark() -> FileMark {
-    path().map_or_else(FileMark::default, |path| FileMark::of(&path))
+    let found = path()?.metadata().ok()?;
+    Some((found.mtime(), found.mtime_nsec(), found.len(), found.ino()))
 }
 
 /// Reads the file; a missing file is an empty configuration. The error names the line to fix.

@@ -1,6 +1,7 @@
 //! A header as typed: `Name: value`.
 
 use super::error::HeaderError;
+use crate::domain::text::is_token;
 
 /// A header from the user. The value is a secret, so `Debug` does not print it.
 #[derive(Clone)]
@@ -21,10 +22,8 @@ impl std::fmt::Debug for Header {
 pub(crate) fn header(text: &str) -> Result<Header, HeaderError> {
     // Error messages must not repeat the text: it may contain a secret.
     let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
-    let is_name =
-        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
     let (name, value) = (name.trim(), value.trim());
-    if name.is_empty() || !name.chars().all(is_name) {
+    if name.is_empty() || !name.chars().all(is_token) {
         return Err(HeaderError::Name);
     }
     if value

@@ -12,7 +12,6 @@ mod file;
 mod header;
 pub(crate) mod import;
 mod keys;
-mod mark;
 mod notify;
 mod proxy;
 mod secret;
@@ -24,9 +23,10 @@ pub(crate) mod wrap;
 pub(crate) use self::digest::{digest, digest_of_program};
 pub(crate) use self::edit::{ConfigEdit, Endpoint, NewServer, save_view};
 pub(crate) use self::error::{ConfigError, PATH_VARIABLE, ValueError};
-pub(crate) use self::file::{mark, missing, path, read, read_server_configs, server_configs};
+pub(crate) use self::file::{
+    FileMark, mark, missing, path, read, read_server_configs, server_configs,
+};
 pub(crate) use self::header::{Header, header};
-pub(crate) use self::mark::FileMark;
 pub(crate) use self::secret::{
     env_secret, is_secret, is_secret_name, looks_like_token, without_tokens,
 };

@@ -1,8 +1,6 @@
 //! When the demo server has nothing left to do, and why it ends.
 
 use std::{
-    io,
-    net::TcpListener as StdListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -29,46 +27,32 @@ pub(super) enum ShutdownReason {
 
 /// Counts open connections and running work, for the idle exit.
 pub(super) struct ActivityTracker {
-    connections: AtomicUsize,
-    busy: AtomicUsize,
+    count: AtomicUsize,
     last_activity: Mutex<Instant>,
 }
 
 impl ActivityTracker {
     pub(super) fn new() -> Self {
         Self {
-            connections: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             last_activity: Mutex::new(Instant::now()),
         }
     }
 
-    fn touch(&self) {
-        *locked(&self.last_activity) = Instant::now();
+    /// Registers an open connection or running work until the guard is dropped.
+    pub(super) fn start(activity: &Arc<Self>) -> ActivityGuard {
+        activity.count.fetch_add(1, Ordering::SeqCst);
+        ActivityGuard(Arc::clone(activity))
     }
 
-    /// Registers an open connection until the guard is dropped.
-    pub(super) fn connection(activity: &Arc<Self>) -> ConnectionGuard {
-        activity.connections.fetch_add(1, Ordering::SeqCst);
-        activity.touch();
-        ConnectionGuard(Arc::clone(activity))
-    }
-
-    /// Registers running work until the guard is dropped.
-    pub(super) fn busy(activity: &Arc<Self>) -> BusyGuard {
-        activity.busy.fetch_add(1, Ordering::SeqCst);
-        BusyGuard(Arc::clone(activity))
-    }
-
-    /// Returns after `limit` without connections, received bytes or running work; never, without a limit.
+    /// Returns after `limit` without connections or running work; never, without a limit.
     pub(super) async fn idle(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
         };
         loop {
             let last = *locked(&self.last_activity);
-            let is_quiet = self.busy.load(Ordering::SeqCst) == 0
-                && self.connections.load(Ordering::SeqCst) == 0;
+            let is_quiet = self.count.load(Ordering::SeqCst) == 0;
             let due = last + limit;
             if is_quiet && due <= Instant::now() {
                 return;
@@ -84,35 +68,12 @@ impl ActivityTracker {
     }
 }
 
-/// Counts as an open connection until dropped.
-pub(super) struct ConnectionGuard(Arc<ActivityTracker>);
+/// Counts as an open connection or as running work until dropped.
+pub(super) struct ActivityGuard(Arc<ActivityTracker>);
 
-impl ConnectionGuard {
-    /// Records that bytes were received.
-    pub(super) fn touch(&self) {
-        self.0.touch();
-    }
-}
-
-impl Drop for ConnectionGuard {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
-        self.0.touch();
+        *locked(&self.0.last_activity) = Instant::now();
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// Counts as running work until dropped.
-pub(super) struct BusyGuard(Arc<ActivityTracker>);
-
-impl Drop for BusyGuard {
-    fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::SeqCst);
-        self.0.touch();
-    }
-}
-
-/// Prepares a listener that was bound before the runtime existed; its address had to be known first.
-pub(super) fn nonblocking(listener: StdListener) -> io::Result<StdListener> {
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }

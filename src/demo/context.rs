@@ -31,7 +31,7 @@ use super::{
     tasks::{TaskRecord, TaskStore},
 };
 use crate::demo::{
-    activity::{ActivityTracker, BusyGuard},
+    activity::{ActivityGuard, ActivityTracker},
     elicitation_support::ElicitationSupport,
     error::CANCELLED,
 };
@@ -78,7 +78,7 @@ pub(super) struct ToolContext {
     cancel: CancellationToken,
     /// Cancelled when the server session ends or, in the modern era, the connection.
     transport_end: CancellationToken,
-    _busy: BusyGuard,
+    _busy: ActivityGuard,
 }
 
 enum CallMode {
@@ -98,7 +98,7 @@ struct RequestCall {
     /// call with the answer.
     input_round: Option<InputRound>,
     /// Kept alive while the call runs, because a cancellation finds the call through it.
-    _handle: Option<RequestHandle>,
+    _handle: Option<Arc<RequestHandle>>,
 }
 
 /// One round of a modern call: the answers it came with, and the question it ends with.
@@ -137,9 +137,12 @@ impl ToolContext {
         request: RequestContext<RoleServer>,
         input_round: Option<InputRound>,
     ) -> Self {
-        let handle = request.extensions.get::<RequestHandle>().cloned();
+        let handle = request.extensions.get::<Arc<RequestHandle>>().cloned();
         let (stream, cancel) = match &handle {
-            Some(handle) => (Some(handle.stream().await.to_owned()), handle.cancel()),
+            Some(handle) => (
+                Some(handle.stream.wait().await.clone()),
+                handle.cancel.clone(),
+            ),
             None => (None, CancellationToken::new()),
         };
         let progress_token = request.meta.get_progress_token();
@@ -157,7 +160,7 @@ impl ToolContext {
             })),
             cancel,
             transport_end: request.ct,
-            _busy: ActivityTracker::busy(&shared.activity),
+            _busy: ActivityTracker::start(&shared.activity),
         }
     }
 
@@ -175,7 +178,7 @@ impl ToolContext {
             },
             cancel,
             transport_end: CancellationToken::new(),
-            _busy: ActivityTracker::busy(&shared.activity),
+            _busy: ActivityTracker::start(&shared.activity),
         }
     }
 

@@ -66,7 +66,7 @@ impl ControlSocket {
             return;
         }
         if line.trim() == HOLD {
-            let _open = ActivityTracker::connection(&self.activity);
+            let _open = ActivityTracker::start(&self.activity);
             // Nothing more is sent, so this waits until the other end closes.
             let _ = lines.read_line(&mut line).await;
             return;
@@ -102,15 +102,15 @@ impl ControlSocket {
             }
             Fault::Restart => return ("ok restarting".to_owned(), Some(ShutdownReason::Restart)),
             Fault::Stall { seconds } => {
-                self.faults.stall(Duration::from_secs(seconds));
+                self.faults.stall.start(Duration::from_secs(seconds));
                 format!("connections stall for {seconds} s")
             }
             Fault::DropAfterNext => {
-                self.faults.drop_after_next();
+                self.faults.drop_next.set();
                 "the connection will be dropped after the next event".to_owned()
             }
             Fault::DuplicateOnReplay => {
-                self.faults.duplicate_on_replay();
+                self.faults.duplicate_next.set();
                 "the next replay will repeat events".to_owned()
             }
             Fault::ForgetSession => {
@@ -123,11 +123,11 @@ impl ControlSocket {
                 format!("dropped {count} {unit}")
             }
             Fault::FailPolls { seconds } => {
-                self.faults.fail_polls(Duration::from_secs(seconds));
+                self.faults.fail_polls.start(Duration::from_secs(seconds));
                 format!("task polls fail for {seconds} s")
             }
             Fault::HangPoll => {
-                self.faults.hang_next_poll();
+                self.faults.hang_next_poll.set();
                 "the next task poll will get no response".to_owned()
             }
         };
@@ -138,12 +138,12 @@ impl ControlSocket {
 /// Injects a fault into the server of `dir` and returns its confirmation. After a restart, waits until the server is
 /// up again.
 pub fn control(dir: &Path, fault: Fault) -> Result<String, DemoError> {
-    let before = status(dir)?;
+    let (_, before) = status(dir)?;
     let confirmation = send_command(dir, &fault.to_string())?;
     if fault != Fault::Restart {
         return Ok(confirmation);
     }
-    poll_until_some(|| status(dir).ok().filter(|now| now.boot != before.boot))
+    poll_until_some(|| status(dir).ok().filter(|(_, boot)| *boot != before))
         .map(|_| "demo server restarted".to_owned())
         .ok_or_else(|| {
             DemoError::NotStarted("it did not respond within 10 s of the restart".to_owned())
@@ -165,32 +165,14 @@ pub fn stop(dir: &Path) -> Result<(), DemoError> {
         .ok_or_else(|| DemoError::Refused("it is still running after 10 s".to_owned()))
 }
 
-/// A running server's response to `status`.
-pub(super) struct ServerStatus {
-    pub(super) pid: u32,
-    pub(super) port: u16,
-    pub(super) boot: i64,
-}
-
-impl ServerStatus {
-    pub(super) fn running(&self) -> RunningServer {
-        RunningServer {
-            url: running::url(self.port),
-            pid: self.pid,
-        }
-    }
-}
-
-/// Queries the server of `dir`.
-pub(super) fn status(dir: &Path) -> Result<ServerStatus, DemoError> {
+/// Queries the server of `dir`; also returns the number of its boot.
+pub(super) fn status(dir: &Path) -> Result<(RunningServer, i64), DemoError> {
     let response = send_command(dir, "status")?;
     let mut fields = response.split(' ');
     let status = (|| {
-        Some(ServerStatus {
-            pid: fields.next()?.parse().ok()?,
-            port: fields.next()?.parse().ok()?,
-            boot: fields.next()?.parse().ok()?,
-        })
+        let pid = fields.next()?.parse().ok()?;
+        let url = running::url(fields.next()?.parse().ok()?);
+        Some((RunningServer { url, pid }, fields.next()?.parse().ok()?))
     })();
     status.ok_or(DemoError::Refused(response))
 }

@@ -220,7 +220,7 @@ impl Events {
 
     /// The number after which a replay from `seq` starts: lower than `seq` if the duplicate fault is armed.
     fn replay_from(&self, seq: i64) -> i64 {
-        if self.faults.take_duplicate() {
+        if self.faults.duplicate_next.take() {
             (seq - DUPLICATED_EVENTS).max(0)
         } else {
             seq
@@ -346,7 +346,7 @@ impl Events {
         connection: Option<&Arc<ConnectionHandle>>,
     ) -> ServerSseMessage {
         if let Some(connection) = connection
-            && self.faults.take_drop()
+            && self.faults.drop_next.take()
         {
             connection.drop_after_flush();
         }

@@ -54,11 +54,10 @@ const MAX_SECONDS: u64 = 3600;
 impl Fault {
     /// Every fault with its default duration and a one-line description.
     pub fn all() -> [(Self, &'static str); 8] {
+        let seconds = DEFAULT_SECONDS;
         [
             (
-                Self::Cut {
-                    seconds: DEFAULT_SECONDS,
-                },
+                Self::Cut { seconds },
                 "cut the network: reset and refuse connections; work continues",
             ),
             (
@@ -66,9 +65,7 @@ impl Fault {
                 "kill the server as kill -9 does, then start it again",
             ),
             (
-                Self::Stall {
-                    seconds: DEFAULT_SECONDS,
-                },
+                Self::Stall { seconds },
                 "stall: keep connections open but transfer nothing",
             ),
             (
@@ -81,9 +78,7 @@ impl Fault {
                 "forget all server sessions; their tools keep running",
             ),
             (
-                Self::FailPolls {
-                    seconds: DEFAULT_SECONDS,
-                },
+                Self::FailPolls { seconds },
                 "answer task polls with 503; the tasks keep running",
             ),
             (Self::HangPoll, "never answer the next task poll"),
@@ -121,7 +116,7 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownFault(text.to_owned());
-        let (name, seconds) = match text.split_once('=') {
+        let (name, given) = match text.split_once('=') {
             Some((name, number)) => {
                 let seconds = number.parse::<u64>().ok();
                 let seconds = seconds.filter(|seconds| *seconds <= MAX_SECONDS);
@@ -129,39 +124,64 @@ impl FromStr for Fault {
             }
             None => (text, None),
         };
-        match (name, seconds) {
-            ("cut", _) => Ok(Self::Cut {
-                seconds: seconds.unwrap_or(DEFAULT_SECONDS),
-            }),
-            ("stall", _) => Ok(Self::Stall {
-                seconds: seconds.unwrap_or(DEFAULT_SECONDS),
-            }),
+        let seconds = given.unwrap_or(DEFAULT_SECONDS);
+        match (name, given) {
+            ("cut", _) => Ok(Self::Cut { seconds }),
+            ("stall", _) => Ok(Self::Stall { seconds }),
             ("restart", None) => Ok(Self::Restart),
             ("drop", None) => Ok(Self::DropAfterNext),
             ("duplicate", None) => Ok(Self::DuplicateOnReplay),
             ("forget", None) => Ok(Self::ForgetSession),
-            ("polls", _) => Ok(Self::FailPolls {
-                seconds: seconds.unwrap_or(DEFAULT_SECONDS),
-            }),
+            ("polls", _) => Ok(Self::FailPolls { seconds }),
             ("hang", None) => Ok(Self::HangPoll),
             _ => Err(unknown()),
         }
     }
 }
 
-/// The fault state of one boot. A one-shot fault applies to the first taker.
+/// A fault that applies once, to the first taker.
+#[derive(Default)]
+pub(super) struct Once(AtomicBool);
+
+impl Once {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// A fault that lasts for some time.
+#[derive(Default)]
+pub(super) struct Lasting(Mutex<Option<Instant>>);
+
+impl Lasting {
+    pub(super) fn start(&self, length: Duration) {
+        *locked(&self.0) = Some(Instant::now() + length);
+    }
+
+    /// When it ends, if it has started and has not ended.
+    pub(super) fn until(&self) -> Option<Instant> {
+        locked(&self.0).filter(|until| *until > Instant::now())
+    }
+}
+
+/// The fault state of one boot.
 #[derive(Default)]
 pub(super) struct Faults {
-    /// When the current or last cut ends.
-    cut_until: watch::Sender<Option<Instant>>,
-    is_listening: watch::Sender<bool>,
+    /// When the current or last cut ends, for the listener to watch.
+    pub(super) cut_until: watch::Sender<Option<Instant>>,
+    /// Set by the listener after it opened or closed its port.
+    pub(super) is_listening: watch::Sender<bool>,
     /// Cancelled to reset the open connections; each cut replaces it for the next ones.
     cut_token: Mutex<CancellationToken>,
-    stall_until: Mutex<Option<Instant>>,
-    drop_next: AtomicBool,
-    duplicate_next: AtomicBool,
-    fail_polls_until: Mutex<Option<Instant>>,
-    hang_next_poll: AtomicBool,
+    pub(super) stall: Lasting,
+    pub(super) drop_next: Once,
+    pub(super) duplicate_next: Once,
+    pub(super) fail_polls: Lasting,
+    pub(super) hang_next_poll: Once,
 }
 
 impl Faults {
@@ -182,60 +202,9 @@ impl Faults {
         }
     }
 
-    /// Called by the listener after it opened or closed its port.
-    pub(super) fn set_listening(&self, is_listening: bool) {
-        self.is_listening.send_replace(is_listening);
-    }
-
-    /// The end of the current cut, for the listener to watch.
-    pub(super) fn subscribe_cuts(&self) -> watch::Receiver<Option<Instant>> {
-        self.cut_until.subscribe()
-    }
-
     /// Cancelled at the next cut; taken by each new connection.
     pub(super) fn cut_token(&self) -> CancellationToken {
         locked(&self.cut_token).clone()
-    }
-
-    pub(super) fn stall(&self, length: Duration) {
-        *locked(&self.stall_until) = Some(Instant::now() + length);
-    }
-
-    /// The end of the current stall.
-    pub(super) fn stalled_until(&self) -> Option<Instant> {
-        locked(&self.stall_until).filter(|until| *until > Instant::now())
-    }
-
-    pub(super) fn drop_after_next(&self) {
-        self.drop_next.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn take_drop(&self) -> bool {
-        self.drop_next.swap(false, Ordering::SeqCst)
-    }
-
-    pub(super) fn duplicate_on_replay(&self) {
-        self.duplicate_next.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn take_duplicate(&self) -> bool {
-        self.duplicate_next.swap(false, Ordering::SeqCst)
-    }
-
-    pub(super) fn fail_polls(&self, length: Duration) {
-        *locked(&self.fail_polls_until) = Some(Instant::now() + length);
-    }
-
-    pub(super) fn are_polls_failing(&self) -> bool {
-        locked(&self.fail_polls_until).is_some_and(|until| until > Instant::now())
-    }
-
-    pub(super) fn hang_next_poll(&self) {
-        self.hang_next_poll.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn take_hang(&self) -> bool {
-        self.hang_next_poll.swap(false, Ordering::SeqCst)
     }
 }
 

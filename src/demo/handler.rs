@@ -10,6 +10,7 @@ use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, ClientCapabilities, Implementation, InputRequests,
         InputRequiredResult, JsonObject, ProtocolVersion, ServerCapabilities, ServerConfig,
+        TaskStatus,
     },
     service::RequestContext,
 };
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{
     context::{InputRound, LOGGER, LogSeverity, SharedState, ToolContext, internal, invalid},
-    tasks::{TaskOutcome, TaskRecord},
+    tasks::TaskRecord,
     tools::ToolInvocation,
 };
 use crate::demo::elicitation_support::ElicitationSupport;
@@ -135,13 +136,9 @@ pub(super) fn run_task(shared: &Arc<SharedState>, task: &TaskRecord) {
             Ok(invocation) => invocation.run(&tool_context).await,
             Err(error) => Err(error),
         };
-        let object = |value: Result<Value, _>| match value {
-            Ok(Value::Object(object)) => object,
-            _ => JsonObject::new(),
-        };
         match result {
-            Ok(result) => TaskOutcome::Completed(object(serde_json::to_value(result))),
-            Err(error) => TaskOutcome::Failed(object(serde_json::to_value(error))),
+            Ok(result) => (TaskStatus::Completed, json!({"result": result})),
+            Err(error) => (TaskStatus::Failed, json!({"error": error})),
         }
     });
 }

@@ -93,14 +93,13 @@ impl HttpState {
         if !matches!(method, "tasks/get" | "tasks/result") {
             return None;
         }
-        if self.faults.take_hang() {
+        if self.faults.hang_next_poll.take() {
             // axum drops this future when the client disconnects.
             std::future::pending::<()>().await;
         }
         let unavailable = (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]);
-        self.faults
-            .are_polls_failing()
-            .then(|| unavailable.into_response())
+        let failing = self.faults.fail_polls.until();
+        failing.map(|_| unavailable.into_response())
     }
 
     /// Applies the drop fault to an SSE stream of the modern era; stateful streams get it in the event store.
@@ -114,7 +113,7 @@ impl HttpState {
             Body::from_stream(body.into_data_stream().inspect(move |chunk| {
                 // A chunk is an event or a keep-alive comment.
                 let is_event = chunk.as_ref().is_ok_and(|chunk| !chunk.starts_with(b":"));
-                if is_event && faults.take_drop() {
+                if is_event && faults.drop_next.take() {
                     connection.drop_after_flush();
                 }
             }))

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{boot::Boot, control, database::private_dir};
 use crate::demo::{
-    activity::{ShutdownReason, nonblocking},
+    activity::ShutdownReason,
     error::DemoError,
     options::DemoOptions,
     running::{
@@ -96,9 +96,11 @@ impl ServerLock {
                 socket: path.clone(),
             }
             .write(&self.options.dir)?;
+            http.set_nonblocking(true)
+                .map_err(DemoError::io("use the server's port"))?;
             let boot = Boot {
                 dir: self.options.dir.clone(),
-                http: nonblocking(http).map_err(DemoError::io("use the server's port"))?,
+                http,
                 control: socket,
                 cross_stream_replay: self.options.cross_stream_replay,
                 idle_exit: self.options.idle_exit,
@@ -268,7 +270,7 @@ fn replace_process() {
 
 /// The server of `dir`, if one responds.
 pub fn find_running(dir: &Path) -> Option<RunningServer> {
-    control::status(dir).ok().map(|status| status.running())
+    control::status(dir).ok().map(|(server, _)| server)
 }
 
 /// Starts `exe` with `args` as a background server of `dir` and returns once it responds, or returns the server that

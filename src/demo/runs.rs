@@ -121,50 +121,39 @@ impl Runs {
             self.checkpoints
                 .of_key(&work.client_id, work.tool, &work.arguments, work.total)?;
         let (sender, updates) = mpsc::channel(WATCHER_BUFFER);
-        if let Some(run) = live.get(&checkpoint.task_id) {
-            if run.stop.borrow().is_some() {
-                return Ok(Err(run.ended.subscribe()));
+        let was_running = live.contains_key(&checkpoint.task_id);
+        match live.get(&checkpoint.task_id) {
+            Some(run) if run.stop.borrow().is_some() => return Ok(Err(run.ended.subscribe())),
+            Some(run) => {
+                let mut watchers = locked(&run.watchers);
+                watchers.senders.push(sender);
+                // The database may be ahead of what the watchers received; this watcher gets the updates after theirs.
+                checkpoint.progress = watchers.done;
             }
-            let mut watchers = locked(&run.watchers);
-            watchers.senders.push(sender);
-            // The database may be ahead of what the watchers received; this watcher gets the updates after theirs.
-            checkpoint.progress = watchers.done;
-            drop(watchers);
-            return Ok(Ok(RunSubscription {
-                checkpoint,
-                was_running: true,
-                updates,
-            }));
+            None if checkpoint.progress >= checkpoint.total => {
+                let ended = RunUpdate::Ended(CheckpointStatus::Completed, checkpoint.progress);
+                // Cannot fail: the channel is empty.
+                let _ = sender.try_send(ended);
+            }
+            None => {
+                self.checkpoints
+                    .set_status(&checkpoint.task_id, CheckpointStatus::Running)?;
+                checkpoint.status = CheckpointStatus::Running;
+                let run = Arc::new(Run {
+                    stop: watch::Sender::new(None),
+                    ended: watch::Sender::new(false),
+                    watchers: Mutex::new(Watchers {
+                        done: checkpoint.progress,
+                        senders: vec![sender],
+                    }),
+                });
+                live.insert(checkpoint.task_id.clone(), Arc::clone(&run));
+                tokio::spawn(Arc::clone(self).process(run, checkpoint.clone(), work.clone()));
+            }
         }
-        if checkpoint.progress >= checkpoint.total {
-            // Cannot fail: the channel is empty.
-            let _ = sender.try_send(RunUpdate::Ended(
-                CheckpointStatus::Completed,
-                checkpoint.progress,
-            ));
-            return Ok(Ok(RunSubscription {
-                checkpoint,
-                was_running: false,
-                updates,
-            }));
-        }
-        self.checkpoints
-            .set_status(&checkpoint.task_id, CheckpointStatus::Running)?;
-        checkpoint.status = CheckpointStatus::Running;
-        let run = Arc::new(Run {
-            stop: watch::Sender::new(None),
-            ended: watch::Sender::new(false),
-            watchers: Mutex::new(Watchers {
-                done: checkpoint.progress,
-                senders: vec![sender],
-            }),
-        });
-        live.insert(checkpoint.task_id.clone(), Arc::clone(&run));
-        drop(live);
-        tokio::spawn(Arc::clone(self).process(run, checkpoint.clone(), work.clone()));
         Ok(Ok(RunSubscription {
             checkpoint,
-            was_running: false,
+            was_running,
             updates,
         }))
     }
@@ -180,7 +169,7 @@ impl Runs {
     }
 
     async fn process(self: Arc<Self>, run: Arc<Run>, task: CheckpointRecord, work: RunSpec) {
-        let _busy = ActivityTracker::busy(&self.activity);
+        let _busy = ActivityTracker::start(&self.activity);
         let mut stop = run.stop.subscribe();
         let mut done = task.progress;
         let status = loop {

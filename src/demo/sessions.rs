@@ -40,32 +40,12 @@ tokio::task_local! {
 }
 
 /// A request extension that gives a call its stream name and its cancellation.
-#[derive(Debug, Clone)]
-pub(super) struct RequestHandle(Arc<RequestHandleInner>);
-
-#[derive(Debug)]
-struct RequestHandleInner {
-    stream: SetOnce<String>,
-    cancel: CancellationToken,
-}
-
-impl RequestHandle {
-    fn new() -> Self {
-        Self(Arc::new(RequestHandleInner {
-            stream: SetOnce::new(),
-            cancel: CancellationToken::new(),
-        }))
-    }
-
-    /// The name of the request's stream. Waits for it: it is set just after the request is dispatched.
-    pub(super) async fn stream(&self) -> &str {
-        self.0.stream.wait().await
-    }
-
+#[derive(Debug, Default)]
+pub(super) struct RequestHandle {
+    /// The name of the request's stream, set just after the request is dispatched.
+    pub(super) stream: SetOnce<String>,
     /// Cancelled by the client's `notifications/cancelled`.
-    pub(super) fn cancel(&self) -> CancellationToken {
-        self.0.cancel.clone()
-    }
+    pub(super) cancel: CancellationToken,
 }
 
 /// The session manager given to the SDK.
@@ -73,7 +53,7 @@ pub(super) struct Sessions {
     inner: Arc<LocalSessionManager>,
     events: Arc<Events>,
     forgotten: Mutex<HashSet<SessionId>>,
-    calls: Mutex<HashMap<(SessionId, RequestId), Weak<RequestHandleInner>>>,
+    calls: Mutex<HashMap<(SessionId, RequestId), Weak<RequestHandle>>>,
 }
 
 impl Sessions {
@@ -114,10 +94,10 @@ impl Sessions {
         CONNECTION.try_with(Arc::clone).ok()
     }
 
-    fn remember(&self, id: &SessionId, request: RequestId, handle: &RequestHandle) {
+    fn remember(&self, id: &SessionId, request: RequestId, handle: &Arc<RequestHandle>) {
         let mut calls = locked(&self.calls);
         calls.retain(|_, handle| handle.strong_count() > 0);
-        calls.insert((Arc::clone(id), request), Arc::downgrade(&handle.0));
+        calls.insert((Arc::clone(id), request), Arc::downgrade(handle));
     }
 
     /// Cancels and answers the calls of a closed session; the SDK can no longer reach their streams.
@@ -197,14 +177,14 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let handle = RequestHandle::new();
+        let handle = Arc::<RequestHandle>::default();
         let mut method = String::new();
         if let JsonRpcMessage::Request(request) = &mut message {
             let name = request.request.method();
             passthrough::original(name)
                 .unwrap_or(name)
                 .clone_into(&mut method);
-            request.request.extensions_mut().insert(handle.clone());
+            request.request.extensions_mut().insert(Arc::clone(&handle));
             if matches!(
                 request.request,
                 ClientRequest::CallToolRequest(_) | ClientRequest::CustomRequest(_)
@@ -231,7 +211,7 @@ impl SessionManager for Sessions {
                 .map(|(stream, _)| stream.to_owned())
                 .ok_or_else(|| store_error("a stream without a priming event"))?;
             events.bind(&stream, &id, &method).map_err(store_error)?;
-            let _ = handle.0.stream.set(stream.clone());
+            let _ = handle.stream.set(stream.clone());
             Ok::<_, LocalSessionManagerError>(stream)
         });
         let stream = stream.await.map_err(store_error)??;

@@ -3,6 +3,8 @@
 //! The SDK has dropped these tasks, so everything is answered here, on the SDK's sessions and streams. In sessions of older
 //! revisions the same requests get the response of their revision.
 
+use std::sync::Arc;
+
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CustomNotification, CustomRequest, TaskStatus},
@@ -134,7 +136,7 @@ async fn call(
         ));
     }
     let task = start_task(&handler.shared, tool, request.arguments, ttl_ms)?;
-    let tasks = std::sync::Arc::clone(&handler.shared.tasks);
+    let tasks = Arc::clone(&handler.shared.tasks);
     let result = json!({"task": view(&task)});
     tokio::spawn(async move { notify_changes(&tasks, task, &context.peer).await });
     Ok(result)
@@ -192,10 +194,10 @@ async fn result(
     id: &str,
     context: RequestContext<RoleServer>,
 ) -> Result<Value, ErrorData> {
-    let handle = context.extensions.get::<RequestHandle>().cloned();
+    let handle = context.extensions.get::<Arc<RequestHandle>>().cloned();
     let gone = async {
         match &handle {
-            Some(handle) => handle.cancel().cancelled_owned().await,
+            Some(handle) => handle.cancel.cancelled().await,
             None => std::future::pending().await,
         }
     };

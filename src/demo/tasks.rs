@@ -91,25 +91,6 @@ impl TaskRecord {
     }
 }
 
-/// A status as spelled on the wire (in both eras) and on disk.
-fn label(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Working => "working",
-        TaskStatus::InputRequired => "input_required",
-        TaskStatus::Completed => "completed",
-        TaskStatus::Cancelled => "cancelled",
-        _ => "failed",
-    }
-}
-
-/// The outcome of a task's work.
-pub(super) enum TaskOutcome {
-    /// The call's result.
-    Completed(JsonObject),
-    /// The call's JSON-RPC error.
-    Failed(JsonObject),
-}
-
 /// The stored tasks, and the work that runs for them in this boot.
 pub(super) struct TaskStore {
     database: Arc<Database>,
@@ -201,8 +182,9 @@ impl TaskStore {
             .collect())
     }
 
-    /// Runs a task's work until it ends or the task expires. A cancelled task cancels the work's token.
-    pub(super) fn run<W: Future<Output = TaskOutcome> + Send + 'static>(
+    /// Runs a task's work until it ends, with the call's result or error, or the task expires. A cancelled task cancels
+    /// the work's token.
+    pub(super) fn run<W: Future<Output = (TaskStatus, Value)> + Send + 'static>(
         self: &Arc<Self>,
         task: &TaskRecord,
         work: impl FnOnce(CancellationToken) -> W,
@@ -213,21 +195,12 @@ impl TaskStore {
         let left = u64::try_from(task.expires_ms() - now_ms()).unwrap_or(0);
         let work = work(cancel);
         tokio::spawn(async move {
-            let _busy = ActivityTracker::busy(&tasks.activity);
+            let _busy = ActivityTracker::start(&tasks.activity);
             let outcome = tokio::select! {
                 outcome = work => Some(outcome),
                 () = sleep(Duration::from_millis(left)) => None, // sleep: the task's time to live
             };
-            let settled = match outcome {
-                Some(TaskOutcome::Completed(result)) => {
-                    Some((TaskStatus::Completed, json!({"result": result})))
-                }
-                Some(TaskOutcome::Failed(error)) => {
-                    Some((TaskStatus::Failed, json!({"error": error})))
-                }
-                None => None,
-            };
-            let settle = || match &settled {
+            let settle = || match &outcome {
                 Some((status, outcome)) => Ok(tasks.settle(&id, *status, outcome)?),
                 None => Ok(tasks.delete_expired()?),
             };
@@ -244,7 +217,7 @@ impl TaskStore {
         self.database.lock().execute(
             "UPDATE task SET status = ?2, outcome = ?3, updated_ms = ?4
              WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, label(status), outcome.to_string(), now_ms()],
+            params![id, json!(status).as_str(), outcome.to_string(), now_ms()],
         )?;
         Ok(())
     }
@@ -325,7 +298,7 @@ impl TaskStore {
              WHERE id = ?1 AND status IN ('working', 'input_required')",
             params![
                 id,
-                label(status),
+                json!(status).as_str(),
                 json!(task.questions).to_string(),
                 now_ms()
             ],

@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::faults::Faults;
-use crate::demo::activity::{ActivityTracker, ConnectionGuard};
+use crate::demo::activity::{ActivityGuard, ActivityTracker};
 
 /// The delay before binding or accepting is tried again.
 const RETRY: Duration = Duration::from_millis(20);
@@ -50,7 +50,7 @@ impl FaultyListener {
         activity: Arc<ActivityTracker>,
     ) -> io::Result<Self> {
         let addr = listener.local_addr()?;
-        let cuts = faults.subscribe_cuts();
+        let cuts = faults.cut_until.subscribe();
         Ok(Self {
             addr,
             listener: Some(listener),
@@ -65,7 +65,7 @@ impl FaultyListener {
             // Another process may hold the port for a moment. Clients know this address, so keep trying.
             match TcpListener::bind(self.addr).await {
                 Ok(listener) => {
-                    self.faults.set_listening(true);
+                    self.faults.is_listening.send_replace(true);
                     return self.listener.insert(listener);
                 }
                 Err(error) => {
@@ -90,7 +90,7 @@ impl Listener for FaultyListener {
                 if let Some(listener) = self.listener.take() {
                     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
                 }
-                self.faults.set_listening(false);
+                self.faults.is_listening.send_replace(false);
                 tokio::select! {
                     () = sleep_until(until) => {}
                     _ = self.cuts.changed() => {}
@@ -114,10 +114,10 @@ impl Listener for FaultyListener {
                     let connection = FaultyConnection {
                         tcp,
                         faults: Arc::clone(&self.faults),
-                        cut: Box::pin(cut_token.cancelled_owned()),
+                        cut: Some(Box::pin(cut_token.cancelled_owned())),
                         stall: None,
                         handle: Arc::default(),
-                        activity: ActivityTracker::connection(&self.activity),
+                        _activity: ActivityTracker::start(&self.activity),
                     };
                     return (connection, addr);
                 }
@@ -161,35 +161,30 @@ impl Connected<IncomingStream<'_, FaultyListener>> for RequestConnection {
 pub(super) struct FaultyConnection {
     tcp: TcpStream,
     faults: Arc<Faults>,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     stall: Option<Pin<Box<Sleep>>>,
     handle: Arc<ConnectionHandle>,
-    activity: ConnectionGuard,
+    _activity: ActivityGuard,
 }
 
 impl FaultyConnection {
     /// Ready when bytes may flow, pending during a stall, an error after a cut.
     fn poll_faults(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.cut.as_mut().poll(cx).is_ready() {
+        let cut = self.cut.as_mut();
+        if cut.is_none_or(|cut| cut.as_mut().poll(cx).is_ready()) {
             // Reset rather than close: a cut network sends no FIN.
             let _ = self.tcp.set_zero_linger();
             // A finished future must not be polled again, and hyper may poll once more.
-            self.cut = Box::pin(already_cut());
+            self.cut = None;
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        while let Some(until) = self.faults.stalled_until() {
+        while let Some(until) = self.faults.stall.until() {
             let sleep = self.stall.insert(Box::pin(sleep_until(until)));
             ready!(sleep.as_mut().poll(cx));
         }
         self.stall = None;
         Poll::Ready(Ok(()))
     }
-}
-
-fn already_cut() -> WaitForCancellationFutureOwned {
-    let token = tokio_util::sync::CancellationToken::new();
-    token.cancel();
-    token.cancelled_owned()
 }
 
 impl AsyncRead for FaultyConnection {
@@ -199,12 +194,7 @@ impl AsyncRead for FaultyConnection {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_faults(cx))?;
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.tcp).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.activity.touch();
-        }
-        read
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
     }
 }
 

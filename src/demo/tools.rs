@@ -122,7 +122,6 @@ pub(super) struct ProcessArgs {
     total_records: u64,
     #[serde(default = "number::<10>")]
     batch_size: u64,
-    #[serde(default)]
     client_id: Option<String>,
     #[serde(default = "number::<1000>")]
     delay_ms: u64,

@@ -27,7 +27,7 @@ pub struct NewCall {
     pub origin: Option<TaskId>,
     /// The server's id of a checkpoint that another program's call made. longhaul follows it in the server's list and
     /// calls the tool only if the checkpoint has stopped moving.
-    #[serde(default, rename = "goes_on")]
+    #[serde(rename = "goes_on")]
     pub checkpoint: Option<String>,
     /// Refuse the call if quitting is known to end it (`--detach`).
     pub must_survive: bool,
@@ -46,10 +46,8 @@ pub struct NewCall {
     #[serde(default)]
     pub on_input: OnInput,
     /// The MCP revision to use (`--protocol`).
-    #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
     /// Who made it, if it came through `longhaul proxy`.
-    #[serde(default)]
     pub caller: Option<Box<Caller>>,
 }
 

@@ -23,22 +23,17 @@ pub struct Caller {
     /// The JSON-RPC id of its request, as JSON text.
     pub request_id: String,
     /// Its own name for the call, if it sends one in `_meta`. A repeated call has a new one.
-    #[serde(default)]
     pub call_id: Option<String>,
     /// The other members of its `_meta`, as the text of a JSON object; they are sent with the call.
-    #[serde(default)]
     pub meta: Option<String>,
     /// When and why it last stopped waiting without a result.
-    #[serde(default)]
     pub gave_up: Option<GaveUp>,
     /// After how many milliseconds it gave up because of its own limit, at the earliest.
-    #[serde(default)]
     pub timeout_ms: Option<u64>,
     /// How many more times it made the same call and was attached to this one.
     #[serde(default)]
     pub repeats: u32,
     /// When it got the result.
-    #[serde(default)]
     pub delivered_at: Option<Wall>,
     /// For how many milliseconds after its end the result can be collected.
     #[serde(default = "Caller::default_keep_ms")]
@@ -61,7 +56,6 @@ pub struct HostProfile {
     #[serde(default)]
     pub resources: BTreeSet<String>,
     /// The least severe log messages that it has asked for.
-    #[serde(default)]
     pub log_level: Option<LogLevel>,
 }
 
@@ -280,7 +274,6 @@ pub struct Introduction {
     /// The result of `initialize` or `server/discover`, verbatim JSON.
     pub result: String,
     /// After how many milliseconds this host, in this version, has given up at the earliest.
-    #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
 

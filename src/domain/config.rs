@@ -16,7 +16,6 @@ pub struct ServerConfig {
     /// Its endpoint, without credentials; `None` if only the session knows it.
     pub url: Option<String>,
     /// The command of a stdio server; `url` is then only an identifier (`stdio:NAME`).
-    #[serde(default)]
     pub program: Option<Program>,
     /// Headers for every request to the origin of `url`, and to no other origin. The connecting process expands their
     /// variables.
@@ -24,7 +23,6 @@ pub struct ServerConfig {
     pub headers: Vec<(String, Template)>,
     /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the
     /// user hasn't allowed to go to its host, and for a program that hasn't been approved.
-    #[serde(default)]
     pub withheld: Option<String>,
     /// The MCP revision to use; if absent, the earlier choice stays.
     pub protocol: Option<ProtocolChoice>,
@@ -40,7 +38,6 @@ pub struct ServerConfig {
     #[serde(default)]
     pub checkpoint: CheckpointConvention,
     /// How long its program stays without anything to do; [`Self::STOP_WHEN_IDLE`] if absent.
-    #[serde(default)]
     pub stop_when_idle: Option<Duration>,
 }
 
@@ -111,7 +108,6 @@ pub struct ServerConfigs {
     #[serde(default)]
     pub variables: Variables,
     /// The directory in which a program starts that has no other one.
-    #[serde(default)]
     pub directory: Option<String>,
     /// Whether credentials may be sent to another machine over plain http.
     #[serde(default)]

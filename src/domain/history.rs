@@ -16,7 +16,7 @@ pub struct HistoryEntry {
     pub attempt: u32,
     /// The id of the SSE event that carried it, if any; keeps a replay from adding it twice. Unique within the stream of
     /// one attempt: an entry that came on another stream has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
     /// What happened.
     #[serde(flatten)]

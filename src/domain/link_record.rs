@@ -42,7 +42,6 @@ pub struct LinkRecord {
     /// The name and version the server reports; for display only.
     pub server_info: Option<String>,
     /// The result of `initialize` or `server/discover`, verbatim JSON; absent in older records and if it is too large.
-    #[serde(default)]
     pub introduction: Option<String>,
     /// Its tools, as last listed.
     pub tools: Vec<Tool>,
@@ -60,22 +59,18 @@ pub struct LinkRecord {
     #[serde(default)]
     pub refuses_session: bool,
     /// The revision that `--protocol` set for the current session; no other setting may reuse it.
-    #[serde(default, alias = "wish")]
+    #[serde(alias = "wish")]
     pub asked_version: Option<ProtocolVersion>,
     /// The only revision used under this name (the demo lists its server under two names).
-    #[serde(default)]
     pub pinned_version: Option<ProtocolVersion>,
     /// Why this revision was chosen, for the user.
-    #[serde(default)]
     pub era_why: Option<String>,
     /// What its session was told that hosts can do.
     #[serde(default)]
     pub declared: HostCapabilities,
     /// Its support of server tasks.
-    #[serde(default)]
     pub tasks: Option<TaskCapability>,
     /// Whether its core tasks end with the MCP session; `None` until seen.
-    #[serde(default)]
     pub binds_tasks: Option<bool>,
     /// By tool: whether its last call ran as a server task. Only for servers that decide this themselves.
     #[serde(default)]
@@ -173,7 +168,6 @@ pub struct ServerCapabilities {
     #[serde(default)]
     pub modern: ModernSupport,
     /// The revision that the user set for all calls.
-    #[serde(default)]
     pub pinned: Option<ProtocolVersion>,
     /// The names of its checkpoint tools.
     #[serde(default)]

@@ -1,15 +1,12 @@
 //! The levels of log messages.
 
-use serde::{
-    Deserialize, Serialize,
-    de::value::{Error, StrDeserializer},
-};
+use serde::{Deserialize, Serialize};
 
 /// The severity of a log message, lowest first (MCP 2025-11-25, utilities/logging).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "named as in RFC 5424")]
-#[derive(strum::IntoStaticStr)]
+#[derive(strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum LogLevel {
     Debug,
@@ -27,10 +24,5 @@ impl LogLevel {
     /// The name in messages and on the screen.
     pub fn label(self) -> &'static str {
         self.into()
-    }
-
-    /// Parses the name; unknown levels count as info.
-    pub fn parse(name: &str) -> Self {
-        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
     }
 }

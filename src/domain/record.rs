@@ -42,18 +42,15 @@ pub struct Task {
     /// The server's id of its server task or checkpoint.
     pub server_task_id: Option<String>,
     /// The MCP task on the server, if the call runs as one.
-    #[serde(default)]
     pub server_task: Option<ServerTask>,
     /// The server's questions, answered or not, oldest first.
     #[serde(default)]
     pub questions: Vec<Question>,
     /// Who made the call, if it came through `longhaul proxy`.
-    #[serde(default)]
     pub caller: Option<Box<Caller>>,
     /// The latest progress.
     pub progress: Option<Progress>,
     /// When history was last lost for good, as far as known.
-    #[serde(default)]
     pub gap_at: Option<Wall>,
     /// What longhaul last reported about it, e.g. that the server did not respond.
     #[serde(rename = "remark")]
@@ -87,7 +84,6 @@ pub struct CallOptions {
     #[serde(default)]
     pub on_input: OnInput,
     /// The MCP revision that `--protocol` sets for its calls.
-    #[serde(default)]
     pub protocol: Option<ProtocolVersion>,
     /// Its time limits.
     pub limits: Limits,
@@ -286,7 +282,6 @@ pub struct TaskError {
     /// The server's message; not sanitized.
     pub message: String,
     /// The additional data of a JSON-RPC error, verbatim JSON.
-    #[serde(default)]
     pub data: Option<String>,
 }
 
@@ -341,12 +336,10 @@ pub struct Attempt {
     /// How far the request got.
     pub phase: Phase,
     /// Why [`Self::version`] was chosen; `None` before it was sent.
-    #[serde(default)]
     pub era_reason: Option<EraReason>,
     /// The MCP session that carries it ([`LinkRecord::session_number`]).
     pub session_number: u64,
     /// The MCP revision it was sent with; `None` before it was sent.
-    #[serde(default)]
     pub version: Option<ProtocolVersion>,
     /// Whether it requests a server task (2025-11-25). Otherwise a `task` member in the response means nothing.
     #[serde(default)]
@@ -355,10 +348,8 @@ pub struct Attempt {
     #[serde(default)]
     pub is_of_process: bool,
     /// Answers to questions sent with the call: a JSON object with `inputResponses` and `requestState`.
-    #[serde(default)]
     pub input: Option<String>,
     /// Opaque state that the server wants back with the answers to the questions of this attempt.
-    #[serde(default)]
     pub request_state: Option<String>,
     /// Whether a cancel notification was sent for this attempt.
     #[serde(default)]

@@ -53,26 +53,12 @@ pub enum Saved {
     Result(Option<String>),
     /// To [`SavedRead::Traffic`].
     Traffic(Vec<TrafficEntry>),
-    /// To [`SavedRead::Part`].
-    Part(SavedPart),
-}
-
-/// A part of a result as a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedPart {
-    /// Its bytes in base64.
-    pub base64: String,
-    /// How another program may open it.
-    pub opens_as: OpensAs,
-}
-
-/// How another program may open a part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OpensAs {
-    /// As a file with this extension.
-    #[serde(rename = "Ok")]
-    Extension(String),
-    /// Not at all, for the reason that the machine with the session file gives.
-    #[serde(rename = "Err")]
-    Refused(String),
+    /// To [`SavedRead::Part`]: it as a file.
+    Part {
+        /// Its bytes in base64.
+        base64: String,
+        /// The extension with which another program may open it, or why none may, as the machine with the session file
+        /// says.
+        opens_as: Result<String, String>,
+    },
 }

@@ -4,10 +4,7 @@
 
 use core::time::Duration;
 
-use serde::{
-    Deserialize, Serialize,
-    de::value::{Error, StrDeserializer},
-};
+use serde::{Deserialize, Serialize};
 
 use super::Wall;
 
@@ -33,8 +30,9 @@ pub struct TaskCapability {
 }
 
 /// The states of a server task; the last three are terminal and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum TaskState {
     /// Running.
     Working,
@@ -49,11 +47,6 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Parses the protocol's name; an unknown state counts as working, so that the task is polled again.
-    pub fn parse(name: &str) -> Self {
-        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or(Self::Working)
-    }
-
     /// Whether the state is final.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

@@ -38,6 +38,11 @@ pub fn is_mark(letter: char) -> bool {
     letter.width() == Some(0)
 }
 
+/// Whether a header name may contain this character (a token; RFC 9110, section 5.6.2).
+pub fn is_token(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter)
+}
+
 /// Keeps at most `limit` bytes of a text, followed by a note about how much is missing.
 pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {

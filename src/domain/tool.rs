@@ -1,9 +1,6 @@
 //! A tool as its server describes it, and basic checks of its arguments.
 
-use serde::{
-    Deserialize, Serialize,
-    de::value::{Error, StrDeserializer},
-};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -28,19 +25,19 @@ pub struct Tool {
     /// `annotations.destructiveHint`, an untrusted hint.
     pub destructive: Option<bool>,
     /// `annotations.idempotentHint`, an untrusted hint.
-    #[serde(default)]
     pub idempotent: Option<bool>,
     /// `execution.taskSupport` (2025-11-25); has no effect if the server offers no tasks.
     #[serde(default)]
     pub task_support: TaskSupport,
     /// Why the tool can't be used although the server lists it.
-    #[serde(default)]
     pub fault: Option<String>,
 }
 
 /// Whether a tool may be called as a core task (MCP 2025-11-25, basic/utilities/tasks).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TaskSupport {
     /// Never.
     #[default]
@@ -49,13 +46,6 @@ pub enum TaskSupport {
     Optional,
     /// Always.
     Required,
-}
-
-impl TaskSupport {
-    /// Parses the protocol's name; unknown values count as forbidden.
-    pub fn parse(name: &str) -> Self {
-        Self::deserialize(StrDeserializer::<Error>::new(name)).unwrap_or_default()
-    }
 }
 
 /// The argument that carries the client id of a checkpoint tool.
@@ -407,11 +397,9 @@ fn checked_header(
     kind: Option<&Value>,
     is_reachable: bool,
 ) -> Result<String, ToolHeaderError> {
-    let is_token =
-        |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_|~`".contains(letter);
     let Some(name) = header
         .as_str()
-        .filter(|name| !name.is_empty() && name.chars().all(is_token))
+        .filter(|name| !name.is_empty() && name.chars().all(text::is_token))
     else {
         return Err(ToolHeaderError::InvalidName);
     };

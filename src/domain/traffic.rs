@@ -19,7 +19,7 @@ pub struct TrafficEntry {
     /// The server.
     pub server: ServerName,
     /// The task it belongs to, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// The message.
     #[serde(flatten)]
@@ -76,13 +76,13 @@ pub enum TrafficKind {
     /// An SSE event.
     Event {
         /// Its type, unless that is `message`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         event: Option<String>,
         /// Its own id.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         /// Its `retry` time in milliseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         retry: Option<u64>,
         /// Its data.
         data: String,

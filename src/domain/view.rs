@@ -20,7 +20,6 @@ pub struct TaskView {
     pub saved_seq: u64,
     /// The fraction done according to progress messages, if the server sends no numbers and the config enables this.
     /// Never saved, because it is a guess.
-    #[serde(default)]
     pub guess: Option<f64>,
     /// Whether the last save failed, so that this state may not survive a crash.
     pub is_unsaved: bool,
@@ -57,7 +56,6 @@ pub struct ServerView {
     /// The state of its connection.
     pub state: LinkState,
     /// What the user has to do before longhaul contacts the server.
-    #[serde(default)]
     pub obstacle: Option<ServerObstacle>,
     /// The negotiated revision, or empty.
     pub era: String,
@@ -72,10 +70,8 @@ pub struct ServerView {
     /// Requests sent by this process.
     pub requests: u64,
     /// The config file that no longer contains it. Running calls continue, but new ones aren't started.
-    #[serde(default)]
     pub gone_from: Option<String>,
     /// How long it took to start responding to the latest short request; `None` before the first.
-    #[serde(default)]
     pub latency: Option<Duration>,
 }
 

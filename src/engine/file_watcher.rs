@@ -50,11 +50,7 @@ impl FileWatcher {
         let is_new =
             version.is_none() || version != self.version || is_undriven != self.was_undriven;
         if is_new {
-            let filter = ListFilter {
-                all: false,
-                limit: None,
-            };
-            let tasks = reader.tasks(filter)?;
+            let tasks = reader.tasks(ListFilter::default())?;
             let saved_at = reader.saved_at()?;
             let there: BTreeSet<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
             let shown = snapshots.tasks();

@@ -132,11 +132,20 @@ pub(super) enum VerbAnswer {
     Stopping(KeeperStatus),
     /// To [`Verb::Stop`] and [`Verb::Upgrade`]: it is no keeper, so its own user decides.
     NotAKeeper(KeeperStatus),
-    /// To [`Verb::Upgrade`], from the new program.
+    /// To [`Verb::Upgrade`].
+    #[serde(untagged)]
+    Upgrade(UpgradeOutcome),
+}
+
+/// How an upgrade went.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UpgradeOutcome {
+    /// Another program drives the session now; it says so itself.
     Upgraded(Upgraded),
-    /// To [`Verb::Upgrade`]: these calls would be lost, so it stays as it is.
+    /// Nothing leads back to these calls, so the keeper stays as it is.
     Held(Vec<HeldCall>),
-    /// To [`Verb::Upgrade`]: it stays as it is.
+    /// The keeper stays as it is.
     NotUpgraded {
         /// The reason.
         why: String,

@@ -20,9 +20,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::frames::{
-    FirstFrame, HeldCall, KeeperStatus, UpgradeRequest, Upgraded, Verb, VerbAnswer,
-};
+use super::frames::{FirstFrame, KeeperStatus, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer};
 use crate::{
     domain::{exit, text},
     store::{DriverLock, Paths, StartLock, StoreError},
@@ -300,22 +298,6 @@ pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
     }
 }
 
-/// How an upgrade went.
-#[derive(Debug)]
-pub enum UpgradeOutcome {
-    /// Another program drives the session now.
-    Upgraded(Upgraded),
-    /// Nothing leads back to these calls, so the keeper stays as it is.
-    Held(Vec<HeldCall>),
-    /// The keeper stays as it is.
-    NotUpgraded {
-        /// The reason.
-        why: String,
-        /// Whether it may work a moment later.
-        is_passing: bool,
-    },
-}
-
 /// Makes the keeper of a session another program; `None` if nothing drives the session.
 pub fn upgrade_keeper(
     paths: &Paths,
@@ -339,11 +321,7 @@ pub fn upgrade_keeper(
         }
     };
     match answer {
-        VerbAnswer::Upgraded(upgraded) => Ok(Some(UpgradeOutcome::Upgraded(upgraded))),
-        VerbAnswer::Held(calls) => Ok(Some(UpgradeOutcome::Held(calls))),
-        VerbAnswer::NotUpgraded { why, is_passing } => {
-            Ok(Some(UpgradeOutcome::NotUpgraded { why, is_passing }))
-        }
+        VerbAnswer::Upgrade(outcome) => Ok(Some(outcome)),
         _ => Err(strange(paths, "it did not report the outcome".to_owned())),
     }
 }

@@ -34,11 +34,11 @@ pub use self::options::{FailPoint, Options, PanicIn, ProcessRole};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use follow::{ask_driver, connections};
-pub use frames::{HeldCall, KeeperStatus, UpgradeRequest, Upgraded};
+pub use frames::{HeldCall, KeeperStatus, UpgradeOutcome, UpgradeRequest, Upgraded};
 pub use hook::Hook;
 pub use keeper::{
-    KeeperCommand, KeeperError, READY, UpgradeOutcome, detach, keeper_status, leave_terminal,
-    stop_keeper, stop_unused_keeper, upgrade_keeper,
+    KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
+    stop_unused_keeper, upgrade_keeper,
 };
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};

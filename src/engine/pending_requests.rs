@@ -9,20 +9,12 @@ use crate::{
     engine::snapshots::{ReaderId, Snapshots},
 };
 
-/// Who made a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Requester {
-    /// This process.
-    Us,
-    /// Another process, on the socket.
-    Client,
-}
-
 /// A request on its way to the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     pub(super) reader: ReaderId,
-    pub(super) asker: Requester,
+    /// Whether this process made it, and not another one on the socket.
+    pub(super) is_ours: bool,
     pub(super) ask: SessionRequestId,
     pub(super) what: SessionRequest,
 }
@@ -50,7 +42,7 @@ impl PendingRequests {
     /// Adds a request and returns its engine number.
     pub(super) fn add(&mut self, asked: Envelope) -> SessionRequestId {
         self.next += 1;
-        if asked.asker == Requester::Us && matches!(asked.what, SessionRequest::Introduce { .. }) {
+        if asked.is_ours && matches!(asked.what, SessionRequest::Introduce { .. }) {
             self.introduction = Some(asked.what.clone());
         }
         self.open.insert(self.next, asked);
@@ -87,7 +79,7 @@ impl PendingRequests {
 
     /// Forgets the requests of other processes: they send them to the next driver themselves.
     pub(super) fn keep_own(&mut self) {
-        self.open.retain(|_, asked| asked.asker == Requester::Us);
+        self.open.retain(|_, asked| asked.is_ours);
     }
 
     /// Refuses every waiting request.

@@ -164,6 +164,7 @@ async fn look(http: &Http) -> (Result<Stateful, Obstacle>, Option<bool>) {
 }
 
 /// The outcome of one request.
+#[derive(Default)]
 struct Answer {
     result: String,
     session: Option<String>,
@@ -188,14 +189,7 @@ type Arrivals = Pin<Box<dyn Stream<Item = ExchangeEvent> + Send>>;
 async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
     let begun = tokio::time::Instant::now();
     let mut arrivals: Arrivals = Box::pin(http.exchange(request));
-    let mut answer = Answer {
-        result: String::new(),
-        session: None,
-        took: Duration::ZERO,
-        was_streamed: false,
-        has_ids: false,
-        begins_early: false,
-    };
+    let mut answer = Answer::default();
     let reading = async {
         while let Some(arrival) = arrivals.next().await {
             match arrival {

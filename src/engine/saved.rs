@@ -1,10 +1,7 @@
 //! Reads the session file for a screen, on the machine where the file is.
 
 use crate::{
-    domain::{
-        ContentBlock, ContentError, OpensAs, Saved, SavedPart, SavedRead, TaskId, base64,
-        content_element,
-    },
+    domain::{ContentBlock, ContentError, Saved, SavedRead, TaskId, base64, content_element},
     store::{Paths, Reader, StoreError, TraceReader},
 };
 
@@ -53,7 +50,7 @@ pub fn read_saved(paths: &Paths, read: &SavedRead) -> Result<Saved, ReadError> {
             };
             Saved::Traffic(reader.newest(TRAFFIC_AT_ONCE, TRAFFIC_BYTES, is_ours)?)
         }
-        SavedRead::Part { task, part } => Saved::Part(part_of(paths, task, *part)?),
+        SavedRead::Part { task, part } => part_of(paths, task, *part)?,
     })
 }
 
@@ -71,7 +68,7 @@ fn history(paths: &Paths, task: &TaskId, after_seq: u64) -> Result<Saved, StoreE
     Ok(Saved::History { entries, dropped })
 }
 
-fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<SavedPart, ReadError> {
+fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<Saved, ReadError> {
     let result = Reader::open(paths)?.result(task)?;
     let block = result
         .as_deref()
@@ -79,13 +76,13 @@ fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<SavedPart, ReadE
         .ok_or(ReadError::NoPart)?;
     let block = ContentBlock::parse(&block);
     let opens_as = match &block {
-        ContentBlock::Media(media) => match media.opens_as() {
-            Ok(extension) => OpensAs::Extension(extension.to_owned()),
-            Err(error) => OpensAs::Refused(error.to_string()),
-        },
-        _ => OpensAs::Refused("this type cannot be opened; save it instead".to_owned()),
+        ContentBlock::Media(media) => media
+            .opens_as()
+            .map(str::to_owned)
+            .map_err(|error| error.to_string()),
+        _ => Err("this type cannot be opened; save it instead".to_owned()),
     };
-    Ok(SavedPart {
+    Ok(Saved::Part {
         base64: base64(&block.contents()?),
         opens_as,
     })

@@ -20,11 +20,12 @@ struct Listed {
     server: ServerConfig,
 }
 
-/// What the last reader of a file had.
+/// What the last reader of a file had: the variables that headers and programs may use, and the directory where programs
+/// start unless their entry says so.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Surroundings {
-    variables: Variables,
-    directory: Option<String>,
+pub(super) struct Surroundings {
+    pub(super) variables: Variables,
+    pub(super) directory: Option<String>,
 }
 
 /// All server entries in effect. A keeper that is upgraded passes them on.
@@ -162,17 +163,8 @@ impl KnownConfigs {
         &known.unwrap_or(&self.no_surroundings).variables
     }
 
-    /// The variables that a server's headers and program may use.
-    pub(super) fn variables(&self, name: &ServerName) -> &Variables {
-        &self.surroundings(name).variables
-    }
-
-    /// Where a server's program starts, unless its entry says so.
-    pub(super) fn directory(&self, name: &ServerName) -> Option<&String> {
-        self.surroundings(name).directory.as_ref()
-    }
-
-    fn surroundings(&self, name: &ServerName) -> &Surroundings {
+    /// What the last reader of a server's file had.
+    pub(super) fn surroundings(&self, name: &ServerName) -> &Surroundings {
         let listed = self.listed.get(name).or_else(|| self.gone.get(name));
         listed
             .and_then(|listed| self.surroundings.get(&listed.file))

@@ -30,7 +30,7 @@ use crate::{
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
         options::{Options, ProcessRole},
-        pending_requests::{Envelope, OwnRequests, PendingRequests, Requester},
+        pending_requests::{Envelope, OwnRequests, PendingRequests},
     },
     store::{DriverLock, Paths, StoreError},
 };
@@ -113,7 +113,7 @@ impl Session {
     pub fn ask_as(&self, reader: &Subscription, ask: SessionRequestId, what: SessionRequest) {
         let asked = Envelope {
             reader: reader.id,
-            asker: Requester::Us,
+            is_ours: true,
             ask,
             what: what.in_version(self.protocol),
         };

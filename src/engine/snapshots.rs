@@ -38,25 +38,8 @@ struct Reader {
     servers: BTreeSet<ServerName>,
     events: VecDeque<SessionEvent>,
     wake: Arc<Notify>,
-    wanted: Wanted,
-}
-
-/// The snapshots that a reader gets; it is not woken by others.
-#[derive(Debug, Default)]
-enum Wanted {
-    #[default]
-    All,
-    /// Those of these tasks.
-    Tasks(BTreeSet<TaskId>),
-}
-
-impl Wanted {
-    fn has(&self, task: &TaskId) -> bool {
-        match self {
-            Self::All => true,
-            Self::Tasks(tasks) => tasks.contains(task),
-        }
-    }
+    /// The tasks whose snapshots it gets, if not all; it is not woken by others.
+    wanted: Option<BTreeSet<TaskId>>,
 }
 
 impl Snapshots {
@@ -76,8 +59,7 @@ impl Snapshots {
             tasks: inner.tasks.keys().cloned().collect(),
             servers: inner.servers.keys().cloned().collect(),
             events,
-            wake: Arc::new(Notify::new()),
-            wanted: Wanted::All,
+            ..Reader::default()
         };
         let wake = Arc::clone(&reader.wake);
         wake.notify_one();
@@ -108,8 +90,8 @@ impl Snapshots {
         } = &mut *inner;
         for reader in readers.values_mut() {
             match &news {
-                SessionEvent::Task(view) if !reader.wanted.has(&view.task.id) => continue,
-                SessionEvent::Server(_) if !matches!(reader.wanted, Wanted::All) => continue,
+                SessionEvent::Task(view) if !reader.wants(&view.task.id) => continue,
+                SessionEvent::Server(_) if reader.wanted.is_some() => continue,
                 SessionEvent::Task(view) => {
                     reader.tasks.insert(view.task.id.clone());
                 }
@@ -165,9 +147,9 @@ impl Snapshots {
     /// From now on a reader gets only the snapshots of the tasks that it follows.
     pub(super) fn only_followed(&self, reader: ReaderId) {
         if let Some(reader) = self.lock().readers.get_mut(&reader)
-            && matches!(reader.wanted, Wanted::All)
+            && reader.wanted.is_none()
         {
-            reader.wanted = Wanted::Tasks(BTreeSet::new());
+            reader.wanted = Some(BTreeSet::new());
             reader.tasks.clear();
             reader.servers.clear();
         }
@@ -180,7 +162,7 @@ impl Snapshots {
         let Some(reader) = readers.get_mut(&reader) else {
             return;
         };
-        if let Wanted::Tasks(wanted) = &mut reader.wanted {
+        if let Some(wanted) = &mut reader.wanted {
             wanted.insert(id.clone());
         }
         if tasks.contains_key(id) {
@@ -192,7 +174,7 @@ impl Snapshots {
     /// A reader has what it followed a task for.
     pub(super) fn unfollow(&self, reader: ReaderId, id: &TaskId) {
         if let Some(reader) = self.lock().readers.get_mut(&reader)
-            && let Wanted::Tasks(wanted) = &mut reader.wanted
+            && let Some(wanted) = &mut reader.wanted
         {
             wanted.remove(id);
         }
@@ -201,8 +183,12 @@ impl Snapshots {
     /// The readers that follow this task and not all of them.
     pub(super) fn followers(&self, id: &TaskId) -> Vec<ReaderId> {
         let inner = self.lock();
-        let follows =
-            |reader: &Reader| matches!(&reader.wanted, Wanted::Tasks(tasks) if tasks.contains(id));
+        let follows = |reader: &Reader| {
+            reader
+                .wanted
+                .as_ref()
+                .is_some_and(|tasks| tasks.contains(id))
+        };
         let followers = inner.readers.iter().filter(|(_, reader)| follows(reader));
         followers.map(|(number, _)| *number).collect()
     }
@@ -229,6 +215,12 @@ impl Snapshots {
 }
 
 impl Reader {
+    fn wants(&self, task: &TaskId) -> bool {
+        self.wanted
+            .as_ref()
+            .is_none_or(|tasks| tasks.contains(task))
+    }
+
     fn push(&mut self, news: SessionEvent) {
         // A requester waits for each response.
         let may_go = |event: &SessionEvent| !matches!(event, SessionEvent::Response { .. });

@@ -27,7 +27,7 @@ use tokio::{
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::{
-    frames::{FirstFrame, Hello, KeeperStatus, UpgradeRequest, Verb, VerbAnswer},
+    frames::{FirstFrame, Hello, KeeperStatus, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer},
     pace::Pace,
     snapshots::{Snapshots, Subscription},
     tunnel::LINE_BYTES,
@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     domain::{SessionDriver, SessionEvent, SessionRequest, SessionRequestId, Wall},
-    engine::pending_requests::{Envelope, Requester},
+    engine::pending_requests::Envelope,
     store::Paths,
 };
 
@@ -157,10 +157,10 @@ impl SocketService {
             }
             (Verb::Upgrade(request), Some(_)) => match self.start_trial(&request).await {
                 Ok(trial) => return self.upgrade(request, trial, lines).await,
-                Err(error) => VerbAnswer::NotUpgraded {
+                Err(error) => VerbAnswer::Upgrade(UpgradeOutcome::NotUpgraded {
                     why: error.to_string(),
                     is_passing: false,
-                },
+                }),
             },
             (Verb::Stop | Verb::Upgrade(_), None) => VerbAnswer::NotAKeeper(self.status()),
         };
@@ -339,7 +339,7 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
             pace.attend();
             let asked = Envelope {
                 reader: subscription.id,
-                asker: Requester::Client,
+                is_ours: false,
                 ask,
                 what,
             };

@@ -65,13 +65,6 @@ pub(super) enum UpgradeError {
     Passing(std::io::Error),
 }
 
-impl UpgradeError {
-    /// Whether it may work a moment later.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy(_))
-    }
-}
-
 /// What one keeper tells the program that replaces it. New fields get a default, so that an older keeper can be upgraded.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct KeeperState {
@@ -242,7 +235,10 @@ mod tests {
         };
         assert_eq!(link.program.as_ref().unwrap().unread, "eyJh");
         let name = ServerName::new("lab");
-        assert_eq!(state.configs.variables(&name).get("KEY"), Some("hunter22"));
+        assert_eq!(
+            state.configs.surroundings(&name).variables.get("KEY"),
+            Some("hunter22")
+        );
         assert!(!format!("{state:?}").contains("hunter22"));
         // And nothing that this version writes is unknown there.
         let written = serde_json::to_value(&state).unwrap();

@@ -2,6 +2,8 @@
 //!
 //! Sources: RFC 9110, section 11.6.1; RFC 6750, section 3; RFC 9728, section 5.1.
 
+use crate::domain::text::is_token;
+
 /// A `Bearer` challenge; no text is sanitized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
@@ -130,10 +132,6 @@ fn unquoted(text: &str) -> (String, &str) {
         }
     }
     (value, "")
-}
-
-fn is_token(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter)
 }
 
 #[cfg(test)]

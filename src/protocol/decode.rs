@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
 use super::RpcError;
-use crate::domain::{LogLevel, TaskCapability, TaskKind, TaskSupport, Tool, text};
+use crate::domain::{LogLevel, TaskCapability, TaskKind, Tool, text};
 
 /// Maximum bytes of an input schema; the largest known ones have a tenth of that. A tool with a larger one is unusable.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -182,9 +182,8 @@ struct ProgressParams<'a> {
     #[serde(borrow)]
     progress_token: &'a RawValue,
     progress: f64,
-    #[serde(default)]
     total: Option<f64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     message: Option<Text<'a>>,
 }
 
@@ -197,11 +196,11 @@ struct CancelledParams<'a> {
 
 #[derive(Deserialize)]
 struct LogParams<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     level: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     logger: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
 
@@ -271,7 +270,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
             Incoming::Log {
                 level: log
                     .level
-                    .map(|text| LogLevel::parse(&text.0))
+                    .and_then(|level| level.0.parse().ok())
                     .unwrap_or_default(),
                 logger: log
                     .logger
@@ -304,9 +303,9 @@ fn bounded(whole: Cow<'_, str>) -> Cow<'_, str> {
 fn rpc_error(raw: &RawValue) -> RpcError {
     #[derive(Default, Deserialize)]
     struct Parts<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         code: Option<&'a RawValue>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         message: Option<&'a RawValue>,
     }
     serde_json::from_str(raw.get()).unwrap_or_else(|_| {
@@ -373,13 +372,11 @@ pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
         protocol_version: String,
         #[serde(default)]
         capabilities: serde_json::Map<String, serde_json::Value>,
-        #[serde(default)]
         server_info: Option<Info>,
     }
     #[derive(Deserialize)]
     struct Info {
         name: String,
-        #[serde(default)]
         version: Option<String>,
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
@@ -424,40 +421,30 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
     struct Page<'a> {
         #[serde(borrow, default)]
         tools: Vec<&'a RawValue>,
-        #[serde(default)]
         next_cursor: Option<String>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
         name: String,
-        #[serde(default)]
         title: Option<String>,
-        #[serde(default)]
         description: Option<String>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         input_schema: Option<&'a RawValue>,
-        #[serde(default)]
         annotations: Option<Annotations>,
-        #[serde(default)]
         execution: Option<Execution>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Execution {
-        #[serde(default)]
         task_support: Option<String>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Annotations {
-        #[serde(default)]
         title: Option<String>,
-        #[serde(default)]
         read_only_hint: Option<bool>,
-        #[serde(default)]
         destructive_hint: Option<bool>,
-        #[serde(default)]
         idempotent_hint: Option<bool>,
     }
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
@@ -487,8 +474,8 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
             idempotent: annotations.idempotent_hint,
             task_support: shape
                 .execution
-                .and_then(|execution| execution.task_support)
-                .map_or(TaskSupport::Forbidden, |name| TaskSupport::parse(&name)),
+                .and_then(|execution| execution.task_support?.parse().ok())
+                .unwrap_or_default(),
             fault: fault.map(str::to_owned),
         })
     };
@@ -514,16 +501,15 @@ pub fn parse_call_result(result: &str) -> CallResult {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         content: Option<&'a RawValue>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         structured_content: Option<&'a RawValue>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         is_error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Block {
-        #[serde(default)]
         text: Option<String>,
     }
     let shape: Shape<'_> = serde_json::from_str(result).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Builds JSON-RPC messages in the form that each MCP revision requires.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -300,7 +302,7 @@ fn response(answer: &Answer) -> Value {
 pub fn question_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
     let mut result = response(answer);
     if let Answer::Error { .. } = answer {
-        return Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{result}}}"#));
+        return respond(id, "error", &result);
     }
     if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
         let meta = fields.entry("_meta").or_insert_with(|| json!({}));
@@ -308,9 +310,7 @@ pub fn question_response(id: &str, answer: &Answer, related_task: Option<&str>) 
             meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task}));
         }
     }
-    Method::post(format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#
-    ))
+    respond(id, "result", &result)
 }
 
 /// `notifications/cancelled` for a request that longhaul sent.
@@ -322,25 +322,26 @@ pub fn cancelled_notification(request_id: &str, reason: &str) -> Method {
 
 /// An empty response to a request of the server, such as `ping`.
 pub fn empty_response(id: &RawValue) -> Method {
-    Method::post(format!(
-        r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#,
-        id.get()
-    ))
+    respond(id.get(), "result", &"{}")
 }
 
 /// The error response to an unsupported request of the server.
 pub fn unsupported_response(id: &str, method: &str) -> Method {
     let error = json!({"code": -32601, "message": format!("not supported: {method}")});
-    Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+    respond(id, "error", &error)
 }
 
 /// The response to a request of the server that hosts have answered.
 pub fn response_of_hosts(id: &str, outcome: &Forwarded) -> Method {
-    let outcome = match outcome {
-        Forwarded::Result(result) => format!(r#""result":{result}"#),
-        Forwarded::Error(error) => format!(r#""error":{error}"#),
-    };
-    Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#))
+    match outcome {
+        Forwarded::Result(result) => respond(id, "result", result),
+        Forwarded::Error(error) => respond(id, "error", error),
+    }
+}
+
+/// A response; `id` and `value` are JSON.
+fn respond(id: &str, key: &str, value: &impl Display) -> Method {
+    Method::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"{key}":{value}}}"#))
 }
 
 /// What tells a message of [`log_notification`] from the server's own.

@@ -157,6 +157,15 @@ pub enum ExchangeEvent {
 }
 
 impl ExchangeEvent {
+    /// An event with only data.
+    pub fn message(data: String) -> Self {
+        Self::Event {
+            id: None,
+            retry_ms: None,
+            data,
+        }
+    }
+
     /// [`Self::NotSent`], for another reason than a refused connection.
     pub fn not_sent(why: impl Into<String>) -> Self {
         let (why, is_refused) = (why.into(), false);
@@ -181,7 +190,7 @@ pub enum Body {
 }
 
 /// A response other than 2xx.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpError {
     /// HTTP status.
     pub status: u16,
@@ -211,7 +220,7 @@ pub struct RpcError {
     #[serde(default, deserialize_with = "bounded_text")]
     pub message: String,
     /// Additional data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 

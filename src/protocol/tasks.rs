@@ -94,21 +94,17 @@ pub struct TaskObject {
 #[serde(rename_all = "camelCase")]
 struct RawTask<'a> {
     task_id: String,
-    #[serde(default)]
     status: Option<String>,
-    #[serde(default)]
     status_message: Option<String>,
-    #[serde(default, alias = "ttlMs")]
+    #[serde(alias = "ttlMs")]
     ttl: Option<f64>,
-    #[serde(default, alias = "pollIntervalMs")]
+    #[serde(alias = "pollIntervalMs")]
     poll_interval: Option<f64>,
-    #[serde(default)]
     last_updated_at: Option<String>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     input_requests: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     result: Option<&'a RawValue>,
-    #[serde(default)]
     error: Option<RpcError>,
 }
 
@@ -116,7 +112,11 @@ impl From<RawTask<'_>> for TaskObject {
     fn from(raw: RawTask<'_>) -> Self {
         Self {
             id: raw.task_id,
-            state: TaskState::parse(raw.status.as_deref().unwrap_or_default()),
+            // An unknown state counts as working, so that the task is polled again.
+            state: raw
+                .status
+                .and_then(|name| name.parse().ok())
+                .unwrap_or(TaskState::Working),
             message: raw
                 .status_message
                 .filter(|message| !message.is_empty())
@@ -152,7 +152,7 @@ fn parse_input_requests(requests: &RawValue) -> Vec<InputRequest> {
     struct Request<'a> {
         #[serde(default)]
         method: String,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         params: Option<&'a RawValue>,
     }
     let requests: serde_json::Map<String, Value> =
@@ -193,7 +193,6 @@ pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     struct Page<'a> {
         #[serde(borrow, default)]
         tasks: Vec<&'a RawValue>,
-        #[serde(default)]
         next_cursor: Option<String>,
     }
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
@@ -229,13 +228,11 @@ pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
-        #[serde(default)]
         result_type: Option<String>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         task: Option<&'a RawValue>,
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         input_requests: Option<&'a RawValue>,
-        #[serde(default)]
         request_state: Option<String>,
     }
     let Ok(shape) = serde_json::from_str::<Shape<'_>>(result) else {

@@ -19,7 +19,7 @@ use crate::{
     app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
     config::{ConfigError, FileMark},
     domain::{
-        LinkState, OpensAs, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
+        LinkState, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
         server_url, text,
     },
@@ -286,18 +286,16 @@ enum PartUse {
 impl PartUse {
     /// Returns the message for the user.
     fn carry_out(self, part: Saved) -> Result<String, ServiceError> {
-        let Saved::Part(part) = part else {
+        let Saved::Part { base64, opens_as } = part else {
             return Err(ReadError::NoPart.into());
         };
-        let bytes = decode_base64(&part.base64).ok_or(ServiceError::DamagedPart)?;
+        let bytes = decode_base64(&base64).ok_or(ServiceError::DamagedPart)?;
         match self {
             Self::Save(file) => write_new(&file, &bytes),
             Self::Open(copy, viewer) => {
                 // Checked again, because this is what is opened.
-                let copy = match part.opens_as {
-                    OpensAs::Extension(extension) => copy.with_extension(extension),
-                    OpensAs::Refused(why) => return Err(ServiceError::NotOpened(why)),
-                };
+                let extension = opens_as.map_err(ServiceError::NotOpened)?;
+                let copy = copy.with_extension(extension);
                 let write = || File::create_new(&copy)?.write_all(&bytes);
                 write().map_err(ServiceError::Copy)?;
                 viewer.open_and_wait(&copy).map_err(ServiceError::Open)?;

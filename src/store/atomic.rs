@@ -22,7 +22,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         sync_directory(directory);
         Ok(())
     };
-    write().map_err(|error| StoreError::write_io(path, &error))
+    write().map_err(StoreError::write_io(path))
 }
 
 /// Creates a new file atomically; an existing one is left alone.

@@ -36,7 +36,7 @@ pub enum StoreError {
         /// In words.
         why: String,
         /// What else can be done about it.
-        advice: Advice,
+        advice: &'static str,
     },
     /// Nothing was written; the same save can be tried again.
     #[error("write {}: {why}; longhaul tries again", path.display())]
@@ -54,7 +54,7 @@ pub enum StoreError {
         /// In words.
         why: String,
         /// What can be done about it.
-        advice: ReadAdvice,
+        advice: &'static str,
     },
     /// One record cannot be parsed: it is corrupt, or another version of longhaul wrote it.
     #[error(
@@ -114,57 +114,25 @@ pub enum StoreError {
 }
 
 /// What a person can do if a file cannot be opened, besides choosing another place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// Free disk space.
-    Free,
-    /// Check the permissions.
-    Permit,
-    /// Nothing else.
-    None,
-}
+const FREE: &str = "free some space or ";
+pub(super) const PERMIT: &str = "check its permissions or ";
 
-impl std::fmt::Display for Advice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Free => "free some space or ",
-            Self::Permit => "check its permissions or ",
-            Self::None => "",
-        })
-    }
-}
-
-/// What a person can do if a file cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAdvice {
-    /// Free disk space.
-    Free,
-    /// Check the permissions.
-    Permit,
-    /// Wait for the process that locks it.
-    Wait,
-    /// Copy what can still be read.
-    Copy,
-}
-
-impl std::fmt::Display for ReadAdvice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Free => "free some space and try again",
-            Self::Permit => "check its permissions and those of its directory",
-            Self::Wait => "try again in a moment",
-            Self::Copy => {
-                "if this persists, copy the state directory to another disk and pass the copy with --state-dir"
-            }
-        })
-    }
-}
+/// What a person can do if a file that is theirs cannot be read.
+pub(super) const CHECK_PERMISSIONS: &str = "check its permissions and those of its directory";
 
 impl StoreError {
     pub(super) fn refused(path: &Path, why: impl Into<String>) -> Self {
         Self::Refused {
             path: path.to_owned(),
             why: why.into(),
+        }
+    }
+
+    pub(super) fn cannot_open(path: &Path, why: impl Into<String>, advice: &'static str) -> Self {
+        Self::CannotOpen {
+            path: path.to_owned(),
+            why: why.into(),
+            advice,
         }
     }
 
@@ -175,58 +143,36 @@ impl StoreError {
         }
     }
 
-    pub(super) fn open_io(path: &Path, error: &io::Error) -> Self {
-        let (why, advice) = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                ("the disk is full".to_owned(), Advice::Free)
-            }
-            io::ErrorKind::PermissionDenied => (plain(error), Advice::Permit),
-            _ => (plain(error), Advice::None),
-        };
-        Self::CannotOpen {
-            path: path.to_owned(),
-            why,
-            advice,
+    pub(super) fn open_io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| match error.kind() {
+            _ if is_full(&error) => Self::cannot_open(path, "the disk is full", FREE),
+            io::ErrorKind::PermissionDenied => Self::cannot_open(path, plain(&error), PERMIT),
+            _ => Self::cannot_open(path, plain(&error), ""),
         }
     }
 
     pub(super) fn cannot_set_aside(path: &Path, error: &io::Error) -> Self {
-        let is_full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
-        Self::CannotOpen {
-            path: path.to_owned(),
-            why: format!("it is damaged and cannot be moved aside: {}", plain(error)),
-            advice: if is_full {
-                Advice::Free
-            } else {
-                Advice::Permit
-            },
-        }
+        let why = format!("it is damaged and cannot be moved aside: {}", plain(error));
+        Self::cannot_open(path, why, if is_full(error) { FREE } else { PERMIT })
     }
 
     /// The error of a statement on a file that is being opened.
     pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {
         let advice = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Advice::Free,
-            _ if has_no_room_for_shared_memory(error) => Advice::Free,
+            Some(ErrorCode::DiskFull) => FREE,
+            _ if has_no_room_for_shared_memory(error) => FREE,
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-                Advice::Permit
+                PERMIT
             }
-            _ => Advice::None,
+            _ => "",
         };
-        Self::CannotOpen {
-            path: path.to_owned(),
-            why: message(error),
-            advice,
-        }
+        Self::cannot_open(path, message(error), advice)
     }
 
-    pub(super) fn write_io(path: &Path, error: &io::Error) -> Self {
-        Self::CannotWrite {
+    pub(super) fn write_io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::CannotWrite {
             path: path.to_owned(),
-            why: plain(error),
+            why: plain(&error),
         }
     }
 
@@ -237,13 +183,15 @@ impl StoreError {
             return Self::Damaged { path, why };
         }
         let advice = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => ReadAdvice::Free,
-            _ if has_no_room_for_shared_memory(error) => ReadAdvice::Free,
+            Some(ErrorCode::DiskFull) => "free some space and try again",
+            _ if has_no_room_for_shared_memory(error) => "free some space and try again",
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-                ReadAdvice::Permit
+                CHECK_PERMISSIONS
             }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ReadAdvice::Wait,
-            _ => ReadAdvice::Copy,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "try again in a moment",
+            _ => {
+                "if this persists, copy the state directory to another disk and pass the copy with --state-dir"
+            }
         };
         Self::CannotRead { path, why, advice }
     }
@@ -260,6 +208,13 @@ impl StoreError {
 }
 
 /// Whether SQLite reports that the file is not a database, or a corrupt one.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -349,7 +304,7 @@ mod tests {
                 "open /s: not a directory; choose another place with --state-dir",
             ),
         ] {
-            let error = StoreError::open_io(Path::new("/s"), &kind.into());
+            let error = StoreError::open_io(Path::new("/s"))(kind.into());
             assert_eq!(error.to_string(), message);
         }
     }

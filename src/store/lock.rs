@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Paths, StoreError,
-    error::{Advice, plain},
+    error::plain,
     paths::{check_file, companion, open_own_file},
 };
 
@@ -39,11 +39,10 @@ pub(super) fn try_lock(path: &Path) -> Result<Option<File>, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(StoreError::CannotOpen {
-            path: path.to_owned(),
-            why: format!("its file system has no locks ({})", plain(&error)),
-            advice: Advice::None,
-        }),
+        Err(TryLockError::Error(error)) => {
+            let why = format!("its file system has no locks ({})", plain(&error));
+            Err(StoreError::cannot_open(path, why, ""))
+        }
     }
 }
 
@@ -115,7 +114,7 @@ impl DriverLock {
 /// A file or directory that was not there counts as removed.
 fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), StoreError> {
     match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::open_io(path, &error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::open_io(path)(error)),
         _ => Ok(()),
     }
 }

@@ -63,10 +63,9 @@ impl Paths {
             .recursive(true)
             .mode(0o700)
             .create(&wanted)
-            .map_err(|error| StoreError::open_io(&wanted, &error))?;
+            .map_err(StoreError::open_io(&wanted))?;
         // SQLite is told to follow no symlinks, so they are resolved here.
-        let dir =
-            fs::canonicalize(&wanted).map_err(|error| StoreError::open_io(&wanted, &error))?;
+        let dir = fs::canonicalize(&wanted).map_err(StoreError::open_io(&wanted))?;
         let sessions = dir.join("sessions");
         own_directory(&sessions)?;
         let beside = sessions.join(session);
@@ -193,7 +192,7 @@ impl Paths {
         let file = open_own_file(&path)?;
         let since = Duration::from_millis(now.0.try_into().unwrap_or_default());
         file.set_modified(std::time::UNIX_EPOCH + since)
-            .map_err(|error| StoreError::open_io(&path, &error))
+            .map_err(StoreError::open_io(&path))
     }
 
     /// The directory of the traces; exists once something was recorded.
@@ -237,7 +236,7 @@ impl Paths {
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
         let dir = self.sessions_dir();
-        let entries = fs::read_dir(&dir).map_err(|error| StoreError::open_io(&dir, &error))?;
+        let entries = fs::read_dir(&dir).map_err(StoreError::open_io(&dir))?;
         let name = |entry: fs::DirEntry| {
             let name = entry.file_name();
             Some(name.to_str()?.strip_suffix(".db")?.to_owned())
@@ -289,11 +288,11 @@ fn file_name(name: &str) -> String {
 pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(StoreError::open_io(path, &error));
+            return Err(StoreError::open_io(path)(error));
         }
         _ => {}
     }
-    let found = fs::symlink_metadata(path).map_err(|error| StoreError::open_io(path, &error))?;
+    let found = fs::symlink_metadata(path).map_err(StoreError::open_io(path))?;
     if found.file_type().is_symlink() {
         return Err(StoreError::refused(path, "it is a symbolic link"));
     }
@@ -303,7 +302,7 @@ pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
     check_owner(path, &found)?;
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, Permissions::from_mode(0o700))
-            .map_err(|error| StoreError::open_io(path, &error))?;
+            .map_err(StoreError::open_io(path))?;
     }
     Ok(())
 }
@@ -322,7 +321,7 @@ pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(StoreError::open_io(path, &error)),
+        Err(error) => return Err(StoreError::open_io(path)(error)),
     };
     let kind = found.file_type();
     let what = if kind.is_symlink() {
@@ -354,14 +353,12 @@ fn open_own(path: &Path, how: &mut OpenOptions) -> Result<fs::File, StoreError> 
         .mode(0o600)
         .custom_flags(flags.bits().cast_signed())
         .open(path)
-        .map_err(|error| StoreError::open_io(path, &error))?;
-    let found = file
-        .metadata()
-        .map_err(|error| StoreError::open_io(path, &error))?;
+        .map_err(StoreError::open_io(path))?;
+    let found = file.metadata().map_err(StoreError::open_io(path))?;
     check_owner(path, &found)?;
     if found.mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))
-            .map_err(|error| StoreError::open_io(path, &error))?;
+            .map_err(StoreError::open_io(path))?;
     }
     Ok(file)
 }

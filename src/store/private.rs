@@ -10,7 +10,7 @@ use std::{
 use super::{
     StoreError,
     atomic::write_atomically,
-    error::{ReadAdvice, plain},
+    error::{CHECK_PERMISSIONS, plain},
     lock::try_lock,
     paths::{check_file, set_aside},
 };
@@ -58,10 +58,10 @@ impl PrivateFile {
         let Some(found) = check_file(&self.path)? else {
             return Ok(None);
         };
-        let failed = |error: &std::io::Error| StoreError::CannotRead {
+        let failed = |error| StoreError::CannotRead {
             path: self.path.clone(),
-            why: plain(error),
-            advice: ReadAdvice::Permit,
+            why: plain(&error),
+            advice: CHECK_PERMISSIONS,
         };
         // Checked above for a clear message; the flags also hold if something is put there in between.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -69,14 +69,14 @@ impl PrivateFile {
             .read(true)
             .custom_flags(flags.bits().cast_signed())
             .open(&self.path)
-            .map_err(|error| failed(&error))?;
+            .map_err(failed)?;
         if found.mode() & 0o077 != 0 {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))
-                .map_err(|error| failed(&error))?;
+                .map_err(failed)?;
         }
         let mut bytes = Vec::new();
         let read = file.take(BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| failed(&error))?;
+        read.map_err(failed)?;
         if bytes.len() as u64 > BYTES {
             return Err(StoreError::damaged(&self.path, "it is too large"));
         }

@@ -23,7 +23,7 @@ use crate::{
         EventId, HistoryEntry, HistoryEvent, LinkRecord, Milestone, ServerName, Task, TaskId, Wall,
         is_task_id_prefix, milestone, without_lone_surrogates,
     },
-    store::rows::{parse, signed, unsigned},
+    store::rows::{parse, records, signed, unsigned},
 };
 
 /// A read-only connection; works while another process writes, and before there is a file.
@@ -143,24 +143,14 @@ impl Reader {
         )
     }
 
-    /// The records that a statement selects. One that cannot be parsed must not hide the others.
     fn list<T: serde::de::DeserializeOwned>(
         &mut self,
         sql: &str,
         given: impl rusqlite::Params,
     ) -> Result<Vec<T>, StoreError> {
-        let (records, passed_over) = self.ask((Vec::new(), 0), |connection| {
-            let mut records = Vec::new();
-            let mut passed_over = 0;
-            let mut query = connection.prepare_cached(sql)?;
-            let mut rows = query.query(given)?;
-            while let Some(row) = rows.next()? {
-                match parse(row.get_ref(0)?.as_bytes()?) {
-                    Ok(record) => records.push(record),
-                    Err(_) => passed_over += 1,
-                }
-            }
-            Ok((records, passed_over))
+        let mut passed_over = 0;
+        let records = self.ask(Vec::new(), |connection| {
+            records(connection, sql, given, &mut passed_over)
         })?;
         self.passed_over = passed_over;
         Ok(records)

@@ -1,12 +1,32 @@
 //! Values and rows of the session file.
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Params, Transaction, params};
 
 /// Reads a record; invalid JSON is an error of its column.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> rusqlite::Result<T> {
     serde_json::from_slice(body).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
     })
+}
+
+/// The records that a statement selects. One that cannot be parsed must not hide the others; it is counted. A corrupt
+/// value need not even be text.
+pub(super) fn records<T: serde::de::DeserializeOwned>(
+    connection: &Connection,
+    sql: &str,
+    given: impl Params,
+    unreadable: &mut u64,
+) -> rusqlite::Result<Vec<T>> {
+    let mut records = Vec::new();
+    let mut query = connection.prepare_cached(sql)?;
+    let mut rows = query.query(given)?;
+    while let Some(row) = rows.next()? {
+        match parse(row.get_ref(0)?.as_bytes()?) {
+            Ok(record) => records.push(record),
+            Err(_) => *unreadable += 1,
+        }
+    }
+    Ok(records)
 }
 
 pub(super) fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {

@@ -50,8 +50,8 @@ impl TraceWriter {
     fn limited(paths: &Paths, server: &ServerName, limit: u64) -> Result<Self, StoreError> {
         own_directory(&paths.trace_dir())?;
         let [older, path] = paths.trace(server);
-        let mut last =
-            TraceReader::of([older.clone(), path.clone()]).newest(1, 2 * LINE_BYTES, |_| true)?;
+        let reader = TraceReader::of_servers(paths, [server]);
+        let mut last = reader.newest(1, 2 * LINE_BYTES, |_| true)?;
         let (file, bytes) = begin(&path)?;
         Ok(Self {
             path,
@@ -69,17 +69,16 @@ impl TraceWriter {
     /// [`StoreError::CannotWrite`], and as [`Self::open`] for a new file.
     pub fn append(&mut self, mut entry: TrafficEntry) -> Result<(), StoreError> {
         entry.exchange = entry.exchange.saturating_add(self.exchanges);
-        let failed = |path: &Path, error: &std::io::Error| StoreError::write_io(path, error);
         let mut line = serde_json::to_vec(&entry).unwrap_or_default();
         line.push(b'\n');
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         if self.bytes > 0 && self.bytes.saturating_add(length) > self.limit {
-            fs::rename(&self.path, &self.older).map_err(|error| failed(&self.older, &error))?;
+            fs::rename(&self.path, &self.older).map_err(StoreError::write_io(&self.older))?;
             (self.file, self.bytes) = begin(&self.path)?;
         }
         self.file
             .write_all(&line)
-            .map_err(|error| failed(&self.path, &error))?;
+            .map_err(StoreError::write_io(&self.path))?;
         self.bytes += length;
         Ok(())
     }
@@ -87,19 +86,17 @@ impl TraceWriter {
 
 /// Opens a file for appending and ends a line that a crash has truncated.
 fn begin(path: &Path) -> Result<(File, u64), StoreError> {
-    let failed = |error: &std::io::Error| StoreError::open_io(path, error);
+    let failed = StoreError::open_io(path);
     let mut file = open_own_file(path)?;
-    let mut bytes = file
-        .seek(SeekFrom::End(0))
-        .map_err(|error| failed(&error))?;
+    let mut bytes = file.seek(SeekFrom::End(0)).map_err(&failed)?;
     if bytes > 0 {
         let mut last = [0];
         let read = file
             .seek(SeekFrom::End(-1))
             .and_then(|_| file.read_exact(&mut last));
-        read.map_err(|error| failed(&error))?;
+        read.map_err(&failed)?;
         if last != *b"\n" {
-            file.write_all(b"\n").map_err(|error| failed(&error))?;
+            file.write_all(b"\n").map_err(&failed)?;
             bytes += 1;
         }
     }
@@ -155,7 +152,7 @@ impl TraceReader {
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(StoreError::open_io(&dir, &error)),
+            Err(error) => return Err(StoreError::open_io(&dir)(error)),
         };
         let record = |path: PathBuf| {
             let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
@@ -172,12 +169,6 @@ impl TraceReader {
     /// Whether there is any trace.
     pub fn has_any(&self) -> bool {
         self.records.iter().any(|record| record.path.exists())
-    }
-
-    fn of(files: [PathBuf; 2]) -> Self {
-        Self {
-            records: vec![Record::new(files)],
-        }
     }
 
     /// The messages recorded since the last call, in order.
@@ -245,22 +236,22 @@ fn end_of(path: &Path, bytes: u64) -> Result<Vec<u8>, StoreError> {
         }
         Ok(end)
     };
-    read().map_err(|error| StoreError::open_io(path, &error))
+    read().map_err(StoreError::open_io(path))
 }
 
 /// Opens a file for reading and returns its inode; `None` without a file.
 fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
-    let failed = |error: &std::io::Error| StoreError::open_io(path, error);
+    let failed = StoreError::open_io(path);
     if check_file(path)?.is_none() {
         return Ok(None);
     }
     match File::open(path) {
         Ok(file) => {
-            let inode = file.metadata().map_err(|error| failed(&error))?.ino();
+            let inode = file.metadata().map_err(&failed)?.ino();
             Ok(Some((file, inode)))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -303,7 +294,7 @@ impl Record {
             return Ok(());
         };
         file.read_to_end(&mut self.begun)
-            .map_err(|error| StoreError::open_io(&self.path, &error))?;
+            .map_err(StoreError::open_io(&self.path))?;
         let whole = memchr::memrchr(b'\n', &self.begun).map_or(0, |at| at + 1);
         let rest = self.begun.split_off(whole);
         parse(&self.begun, entries);

@@ -19,7 +19,7 @@ use rusqlite::{
 use super::{
     Paths, StoreError,
     error::{
-        Advice, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
+        PERMIT, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
         passed_over,
     },
     hook_events,
@@ -33,7 +33,7 @@ use crate::{
     },
     store::{
         quarantine::{quarantine, set_aside_as},
-        rows::{insert_chunk, json, parse, signed, unsigned},
+        rows::{insert_chunk, json, parse, records, signed, unsigned},
         thinning::{STEPS_LIMIT, is_step, thin},
     },
 };
@@ -183,11 +183,8 @@ impl Writer {
             });
         }
         if connection.is_readonly("main").map_err(fail)? {
-            return Err(StoreError::CannotOpen {
-                path: db.to_owned(),
-                why: "the file or its disk is read-only".to_owned(),
-                advice: Advice::Permit,
-            });
+            let why = "the file or its disk is read-only";
+            return Err(StoreError::cannot_open(db, why, PERMIT));
         }
         // The first write; until here, a damaged file or another program's file is left as it was found.
         let mode: String = connection
@@ -200,7 +197,7 @@ impl Writer {
             });
         }
         schema::migrate(&mut connection, found).map_err(fail)?;
-        let place = fs::symlink_metadata(db).map_err(|error| StoreError::open_io(db, &error))?;
+        let place = fs::symlink_metadata(db).map_err(StoreError::open_io(db))?;
         let mut writer = Self {
             connection,
             path: db.to_owned(),
@@ -318,45 +315,26 @@ impl Writer {
     }
 
     fn restore(&self) -> rusqlite::Result<(Restored, u64)> {
-        let mut restored = Restored::default();
-        let mut unreadable = 0;
-        let mut read = |sql: &str, note: &mut dyn FnMut(&[u8]) -> bool| -> rusqlite::Result<()> {
-            let mut query = self.connection.prepare(sql)?;
-            let mut rows = query.query([])?;
-            while let Some(row) = rows.next()? {
-                // A corrupt value need not even be text.
-                if !note(row.get_ref(0)?.as_bytes()?) {
-                    unreadable += 1;
-                }
-            }
-            Ok(())
+        let (connection, mut unreadable) = (&self.connection, 0);
+        let links = "SELECT body FROM link ORDER BY name";
+        let mut restored = Restored {
+            links: records(connection, links, [], &mut unreadable)?,
+            tasks: Vec::new(),
         };
-        read("SELECT body FROM link ORDER BY name", &mut |body| {
-            let link = serde_json::from_slice(body);
-            link.map(|link| restored.links.push(link)).is_ok()
-        })?;
-        let mut tasks = |body: &[u8]| {
-            let task = serde_json::from_slice(body);
-            let recent_ids = Vec::new();
-            task.map(|task| restored.tasks.push(RestoredTask { task, recent_ids }))
-                .is_ok()
-        };
-        read(
-            "SELECT body FROM task WHERE is_settled = 0 ORDER BY created_at, id",
-            &mut tasks,
-        )?;
-        read(
-            &format!(
-                "SELECT body FROM (SELECT * FROM task WHERE is_settled = 1 ORDER BY created_at DESC, id DESC \
-                 LIMIT {SETTLED_KEPT}) ORDER BY created_at, id"
-            ),
-            &mut tasks,
-        )?;
-        for restored in &mut restored.tasks {
-            if !restored.task.status.is_settled() {
-                restored.recent_ids =
-                    recent_ids(&self.connection, &restored.task, &mut unreadable)?;
-            }
+        let unsettled = "SELECT body FROM task WHERE is_settled = 0 ORDER BY created_at, id";
+        let mut tasks: Vec<Task> = records(connection, unsettled, [], &mut unreadable)?;
+        let settled = format!(
+            "SELECT body FROM (SELECT * FROM task WHERE is_settled = 1 ORDER BY created_at DESC, id DESC \
+             LIMIT {SETTLED_KEPT}) ORDER BY created_at, id"
+        );
+        tasks.extend(records(connection, &settled, [], &mut unreadable)?);
+        for task in tasks {
+            let recent_ids = if task.status.is_settled() {
+                Vec::new()
+            } else {
+                recent_ids(connection, &task, &mut unreadable)?
+            };
+            restored.tasks.push(RestoredTask { task, recent_ids });
         }
         Ok((restored, unreadable))
     }
@@ -541,7 +519,7 @@ fn is_cut(db: &Path, connection: &Connection) -> Result<bool, StoreError> {
 ///
 /// An existing file is not opened: closing it would drop the locks of every connection of this process.
 fn make_private(db: &Path) -> Result<(), StoreError> {
-    let fail = |error| StoreError::open_io(db, &error);
+    let fail = StoreError::open_io(db);
     match check_file(db)? {
         None => OpenOptions::new()
             .write(true)

@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -51,22 +50,12 @@ pub enum FetchRequest<'s> {
     ),
 }
 
-/// A response with any status.
-#[derive(Debug)]
+/// A response with any status. Without `Debug`, as its body may contain secrets.
 pub struct FetchResponse {
     /// HTTP status.
     pub status: u16,
-    /// The body, which may contain secrets.
-    pub body: DocumentBytes,
-}
-
-/// The bytes of a document; debug output shows only their number.
-pub struct DocumentBytes(pub Vec<u8>);
-
-impl fmt::Debug for DocumentBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.len())
-    }
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 /// Why there is no response, as a message for people.
@@ -223,6 +212,6 @@ async fn read_document(response: Response) -> Result<FetchResponse, FetchError> 
     }
     Ok(FetchResponse {
         status: status.as_u16(),
-        body: DocumentBytes(body),
+        body,
     })
 }

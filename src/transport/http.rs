@@ -319,9 +319,8 @@ impl Inner {
         let why = self.secrets.mask(&error.to_string()).into_owned();
         refused(HttpError {
             status: status.as_u16(),
-            retry_after: None,
-            error: None,
             server_text: Some(why),
+            ..HttpError::default()
         })
     }
 
@@ -349,11 +348,10 @@ impl Inner {
         let missing = self.secrets.first_unknown(cursor.as_deref()?)?;
         Some(ExchangeEvent::Refused(Box::new(HttpError {
             status: StatusCode::UNAUTHORIZED.as_u16(),
-            retry_after: None,
-            error: None,
             server_text: Some(format!(
                 "not sent: the last event id contains {missing}, and this process does not have that secret"
             )),
+            ..HttpError::default()
         })))
     }
 

@@ -185,17 +185,17 @@ fn is_secret_header(name: &str) -> bool {
 /// The ids in a message that tell which call it belongs to.
 #[derive(Deserialize)]
 struct MessageIds<'m> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     id: Option<RpcId<'m>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     params: Option<Params<'m>>,
 }
 
 #[derive(Deserialize)]
 struct Params<'m> {
-    #[serde(borrow, default, rename = "progressToken")]
+    #[serde(borrow, rename = "progressToken")]
     token: Option<RpcId<'m>>,
-    #[serde(borrow, default, rename = "requestId")]
+    #[serde(borrow, rename = "requestId")]
     request: Option<RpcId<'m>>,
 }
 

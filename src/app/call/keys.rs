@@ -2,7 +2,7 @@
 
 use crate::{
     app::{
-        CallForm, Command, FormField, Overlay, Stage, State,
+        CallForm, Command, FormField, Stage, State,
         dialogs::keys::{fill, walk},
         key_press::KeyPress,
         keymap::Action,
@@ -14,31 +14,20 @@ use crate::{
 
 use super::{
     drafts::{keep_draft, restore_draft},
-    send::{send, show_errors, take_repeat_dialog},
+    send::{send, show_errors},
 };
 
-/// Handles a key; `None` closes the form.
-pub(in crate::app) fn call_key(
-    state: &mut State,
-    mut form: Box<CallForm>,
-    key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
-    let stays = match form.stage {
-        Stage::Server => server_key(state, &mut form, key, effects),
-        Stage::Tool => tool_key(state, &mut form, key),
-        Stage::Form => return arguments_key(state, form, key, effects),
-    };
-    stays.then_some(Overlay::Call(form))
+/// Handles a key; returns `false` to close the form.
+pub(in crate::app) fn call_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
+    match form.stage {
+        Stage::Server => server_key(state, form, key),
+        Stage::Tool => tool_key(state, form, key),
+        Stage::Form => arguments_key(state, form, key),
+    }
 }
 
 /// Handles a key while the server is chosen; returns `false` to close the form.
-fn server_key(
-    state: &mut State,
-    form: &mut CallForm,
-    key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> bool {
+fn server_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
     let found = form.servers(state);
     let last = found.len();
     let here = found.get(form.server_at).map(|server| server.name.clone());
@@ -58,10 +47,10 @@ fn server_key(
             form.errors.clear();
             let server = match here {
                 Some(name) => {
-                    request_tools(state, &name, effects);
+                    request_tools(state, &name);
                     Ok(name)
                 }
-                None => add_url(state, form.url.text(), effects),
+                None => add_url(state, form.url.text()),
             };
             match server {
                 Ok(server) => {
@@ -128,55 +117,43 @@ fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
     true
 }
 
-/// Handles a key while the arguments are filled in; `None` closes the form.
-fn arguments_key(
-    state: &mut State,
-    mut form: Box<CallForm>,
-    key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
-    let KeyPress { action, now, .. } = key;
+/// Handles a key while the arguments are filled in; returns `false` to close the form.
+fn arguments_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
+    let action = key.action;
     // While the call is being saved, the form can only be closed; the response closes it.
     if form.sent.is_some() && action != Some(Action::Back) {
         state.reply("saving the call");
-        return Some(Overlay::Call(form));
+        return true;
     }
-    if insert(&mut form, key) {
+    if insert(form, key) {
         form.clear_errors();
-        return Some(Overlay::Call(form));
+        return true;
     }
     if let Some(at) = walk(action, form.at, form.focus_count().saturating_sub(1)) {
         form.at = at;
-        return Some(Overlay::Call(form));
+        return true;
     }
     match action {
         Some(Action::Back) => {
-            keep_draft(state, &form);
+            keep_draft(state, form);
             if form.origin.is_some() || form.sent.is_some() {
-                return None;
+                return false;
             }
-            back_to_tools(state, &mut form, effects);
+            back_to_tools(state, form);
         }
         Some(Action::Raw) => form.toggle_raw(),
-        Some(Action::Earlier) => fill_in_earlier(state, &mut form),
+        Some(Action::Earlier) => fill_in_earlier(state, form),
         Some(Action::CopyCommand) => match form.command(state) {
             Ok(line) => {
-                effects.push(Command::Copy(line));
-                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+                state.command(Command::Copy(line));
+                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
             }
-            Err(lines) => show_errors(state, &mut form, lines, Vec::new()),
+            Err(lines) => show_errors(state, form, lines, Vec::new()),
         },
-        Some(Action::Accept | Action::Send) => {
-            send(state, &mut form, action == Some(Action::Send), now, effects);
-            // The confirmation dialog opens above the form before anything is sent.
-            if let Some(question) = take_repeat_dialog(state) {
-                state.dialogs.stack.push(Overlay::Call(form));
-                return Some(question);
-            }
-        }
-        _ => type_argument(state, &mut form, key),
+        Some(Action::Accept | Action::Send) => send(state, form, action == Some(Action::Send)),
+        _ => type_argument(state, form, key),
     }
-    Some(Overlay::Call(form))
+    true
 }
 
 /// Inserts a template into an empty JSON field, or moves between the lines of a field with several lines, instead of
@@ -189,7 +166,7 @@ fn insert(form: &mut CallForm, key: KeyPress) -> bool {
             .is_some_and(|field| field.line_key(key.chord))
 }
 
-fn back_to_tools(state: &mut State, form: &mut CallForm, effects: &mut Vec<Command>) {
+fn back_to_tools(state: &mut State, form: &mut CallForm) {
     form.stage = Stage::Tool;
     form.tool = None;
     form.raw = None;
@@ -197,7 +174,7 @@ fn back_to_tools(state: &mut State, form: &mut CallForm, effects: &mut Vec<Comma
     if let Some(server) = form.server.clone()
         && !state.tools.contains_key(&server)
     {
-        request_tools(state, &server, effects);
+        request_tools(state, &server);
     }
 }
 

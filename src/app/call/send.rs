@@ -2,34 +2,24 @@
 
 use crate::{
     app::{
-        CallForm, Command, Menu, Overlay, State,
+        CallForm, Menu, Overlay, State,
+        dialogs::repeat::dialog,
         keymap::Action,
         requests::{new_id, request_for},
         seen::mark_seen,
         session::RequestPurpose,
     },
-    domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Stamp, Tool, text},
+    domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Tool, text},
 };
 
-/// Takes the confirmation dialog of a repeated call, if it was just opened.
-pub(super) fn take_repeat_dialog(state: &mut State) -> Option<Overlay> {
-    let is_repeat = |overlay: &mut Overlay| matches!(overlay.menu(), Some(Menu::Repeat { .. }));
-    state.dialogs.stack.pop_if(is_repeat)
-}
-
 /// Sends the call in the form below the dialog after the user confirmed to repeat it.
-pub(in crate::app) fn repeat(
-    state: &mut State,
-    is_unchecked: bool,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(in crate::app) fn repeat(state: &mut State, is_unchecked: bool) {
     let Some(Overlay::Call(mut form)) = state.dialogs.stack.pop() else {
         return;
     };
     form.is_confirmed = true;
     form.may_send_unchecked = is_unchecked;
-    send(state, &mut form, is_unchecked, now, effects);
+    send(state, &mut form, is_unchecked);
     state.dialogs.stack.push(Overlay::Call(form));
 }
 
@@ -51,13 +41,7 @@ pub(super) fn show_errors(
 
 /// Sends the call, unless the form has errors or a repeat needs confirmation. `is_key` is set for the key that only
 /// sends, as opposed to Enter on the button.
-pub(super) fn send(
-    state: &mut State,
-    form: &mut CallForm,
-    is_key: bool,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
     let Some(server) = form.server.clone() else {
         form.errors = vec!["no server selected".to_owned()];
         return;
@@ -76,17 +60,13 @@ pub(super) fn send(
         && !form.is_confirmed
         && form.tool.as_ref().is_some_and(Tool::is_unsafe_to_repeat)
     {
-        let menu = Menu::Repeat {
-            server,
-            tool: form.tool_name.clone(),
-            reason: Tool::repeat_warning(form.tool.as_ref()),
-            is_unchecked,
-        };
-        return state.dialogs.open_menu(menu);
+        let reason = Tool::repeat_warning(form.tool.as_ref());
+        let dialog = dialog(&server, &form.tool_name, reason, is_unchecked);
+        return state.dialogs.open_menu(Menu::Fixed(Box::new(dialog)));
     }
     if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
         let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
-        state.log_message(NoticeLevel::Warning, &text::clean_line(&line), now.wall);
+        state.log_message(NoticeLevel::Warning, &text::clean_line(&line));
     }
     let id = new_id(state);
     let name = form.name.text().trim();
@@ -103,12 +83,11 @@ pub(super) fn send(
     state.dialogs.drafts.remove(&form.draft_key());
     form.sent = Some(id.clone());
     if let Some(origin) = &form.origin {
-        mark_seen(state, origin, effects);
+        mark_seen(state, origin);
     }
     request_for(
         state,
         SessionRequest::Start(Box::new(call)),
         RequestPurpose::Start(id),
-        effects,
     );
 }

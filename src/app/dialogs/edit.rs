@@ -4,8 +4,7 @@ use core::time::Duration;
 
 use crate::{
     app::{
-        Command, EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action,
-        requests::request,
+        EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action, requests::request,
     },
     domain::{
         Limits, SessionRequest,
@@ -37,18 +36,13 @@ pub(in crate::app) fn open(state: &mut State) {
     state.dialogs.stack.push(Overlay::Edit(Box::new(form)));
 }
 
-pub(in crate::app) fn edit_key(
-    state: &mut State,
-    mut form: Box<EditForm>,
-    key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
+pub(in crate::app) fn edit_key(state: &mut State, form: &mut EditForm, key: KeyPress) -> bool {
     if let Some(at) = walk(key.action, form.at, form.fields.len() - 1) {
         form.at = at;
-        return Some(Overlay::Edit(form));
+        return true;
     }
     match key.action {
-        Some(Action::Back) => return None,
+        Some(Action::Back) => return false,
         Some(Action::Accept | Action::Send) => {
             let [name, note, idle, hard] = &form.fields;
             match (read_limit(idle.text()), read_limit(hard.text())) {
@@ -63,21 +57,20 @@ pub(in crate::app) fn edit_key(
                         note: some(note),
                         limits: Limits { idle, hard },
                     };
-                    request(state, edit, effects);
-                    return None;
+                    request(state, edit);
+                    return false;
                 }
                 (Err(error), _) | (_, Err(error)) => form.error = Some(error.to_string()),
             }
         }
         _ => {
             form.error = None;
-            let at = form.at;
-            if let Some(field) = form.fields.get_mut(at) {
+            if let Some(field) = form.fields.get_mut(form.at) {
                 field.key(key.chord);
             }
         }
     }
-    Some(Overlay::Edit(form))
+    true
 }
 
 /// Parses a duration; `off` and an empty text mean no limit.

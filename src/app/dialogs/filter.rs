@@ -1,30 +1,22 @@
 //! The filter line.
 
-use crate::app::{Field, Filter, Overlay, State, key_press::KeyPress, keymap::Action, select};
+use crate::app::{Field, Filter, State, key_press::KeyPress, keymap::Action, select};
 
-pub(in crate::app) fn filter_key(
-    state: &mut State,
-    mut field: Field,
-    key: KeyPress,
-) -> Option<Overlay> {
+pub(in crate::app) fn filter_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
         Some(Action::Accept) => {
             if state.list.rows.is_empty() && !state.list.filter.is_empty() {
                 state.reply_until_rows("no matching tasks; Esc clears the filter");
             }
-            None
         }
-        Some(Action::Back) => {
-            apply_filter(state, "");
-            None
-        }
+        Some(Action::Back) => apply_filter(state, ""),
         _ => {
             field.key(key.chord);
-            let typed = field.text().to_owned();
-            apply_filter(state, &typed);
-            Some(Overlay::Filter(field))
+            apply_filter(state, field.text());
+            return true;
         }
     }
+    false
 }
 
 pub(in crate::app) fn apply_filter(state: &mut State, typed: &str) {

@@ -14,7 +14,7 @@ const FAULTS: [(char, &str, &str); 8] = [
     ('h', "never respond to the next poll", "hang"),
 ];
 
-pub(super) fn dialog() -> Dialog {
+pub(in crate::app) fn dialog() -> Dialog {
     let body = BodyLine::plain("Breaks the demo server or its connection on purpose.");
     let items = FAULTS.map(|(key, label, fault)| {
         MenuItem::new(key, label, MenuAction::InjectFault(fault.to_owned()))

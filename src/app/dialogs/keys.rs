@@ -8,28 +8,33 @@ use crate::{
     domain::{Chord, Key},
 };
 
-/// Types into the line above a list; returns whether that closes the layer: Backspace in an empty line does.
-pub(super) fn type_in(field: &mut Field, chord: Chord) -> bool {
+/// Types into the line above a list and selects its first match; returns `false` to close the layer, which Backspace in
+/// an empty line does.
+pub(super) fn type_in(field: &mut Field, cursor: &mut usize, chord: Chord) -> bool {
     let was_empty = field.is_empty();
     field.key(chord);
-    was_empty && chord.key == Key::Backspace
+    *cursor = 0;
+    !was_empty || chord.key != Key::Backspace
 }
 
-/// The selected index after a key that moves the selection; `None` for other keys.
-pub(super) fn chosen_after(
+/// Moves the selection of a list, if the key does that.
+pub(super) fn moves(
+    state: &State,
     action: Option<Action>,
-    at: usize,
+    cursor: &mut usize,
     last: usize,
-    page: usize,
-) -> Option<usize> {
-    let moved = match action? {
-        Action::NextField => at + 1,
-        Action::PreviousField => at.saturating_sub(1),
-        Action::PageDown => at + page,
-        Action::PageUp => at.saturating_sub(page),
-        _ => return None,
+) -> bool {
+    // Roughly the rows above the footer.
+    let page = usize::from(state.size.1).saturating_sub(10).max(1);
+    let moved = match action {
+        Some(Action::NextField) => *cursor + 1,
+        Some(Action::PreviousField) => cursor.saturating_sub(1),
+        Some(Action::PageDown) => *cursor + page,
+        Some(Action::PageUp) => cursor.saturating_sub(page),
+        _ => return false,
     };
-    Some(moved.min(last))
+    *cursor = moved.min(last);
+    true
 }
 
 /// The focus of a form after a key that moves it. Enter moves on like Tab, except at the end.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     app::{ResultPart, SaveContent, View},
-    domain::{CutOutcome, Mono, ServerName, SessionRequest, SignInPage, Stamp, TaskId},
+    domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
 /// Nobody reacts to a new dialog faster than this: an earlier key was meant for what lay below it. Short enough not to
@@ -17,7 +17,7 @@ pub(in crate::app) fn was_readable(drawn: Option<Mono>, now: Stamp) -> bool {
 }
 
 /// A dialog with a list of actions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Menu {
     /// Quitting would end or endanger calls.
     Quit {
@@ -34,8 +34,8 @@ pub enum Menu {
     Copy(TaskId),
     /// Export each task to a file.
     Export(Vec<TaskId>),
-    /// Inject a fault into the demo.
-    InjectFault,
+    /// What does not change while it is open.
+    Fixed(Box<Dialog>),
     /// Import servers from other MCP clients.
     Import {
         /// A line for each file and server.
@@ -63,24 +63,6 @@ pub enum Menu {
         /// The part.
         part: Box<ResultPart>,
     },
-    /// Confirm that the call in the form below repeats a tool that may not be safe to repeat.
-    Repeat {
-        /// The server.
-        server: ServerName,
-        /// The tool.
-        tool: String,
-        /// Why the repeat needs confirmation: the rest of a sentence that starts with the server's name.
-        reason: &'static str,
-        /// Whether to send arguments that the schema rejects.
-        is_unchecked: bool,
-    },
-    /// Open the sign-in page.
-    SignIn {
-        /// The server.
-        server: ServerName,
-        /// Its page.
-        page: SignInPage,
-    },
 }
 
 impl Menu {
@@ -93,12 +75,10 @@ impl Menu {
             | Self::Part { task, .. } => task == id,
             Self::Cancel(tasks) | Self::Export(tasks) => tasks.contains(id),
             Self::Quit { .. }
-            | Self::InjectFault
+            | Self::Fixed(_)
             | Self::Views
             | Self::Import { .. }
-            | Self::Consent { .. }
-            | Self::Repeat { .. }
-            | Self::SignIn { .. } => false,
+            | Self::Consent { .. } => false,
         }
     }
 }
@@ -155,8 +135,6 @@ pub enum MenuAction {
     Request(SessionRequest),
     /// Cancel these tasks.
     Cancel(Vec<TaskId>),
-    /// Record that the user has seen how this task ended, then do something about it.
-    Decide(TaskId, Box<MenuAction>),
     /// Copy this text.
     Copy(String),
     /// Inject this fault.

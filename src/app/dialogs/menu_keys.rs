@@ -16,10 +16,11 @@ use crate::{
 };
 
 use super::{
-    cancel, consent, copy, export, import, inject_fault,
+    cancel, consent, copy, export, import,
     keys::ignore_early_key,
     menu::{Dialog, Menu, MenuAction, was_readable},
-    part, quit, repeat, sign_in, stop_now, views, what_now,
+    page::scrolled,
+    part, quit, stop_now, views, what_now,
 };
 
 /// What a dialog shows, and what its keys do.
@@ -31,7 +32,7 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::WhatNow(id) => what_now::dialog(state, id),
         Menu::Copy(id) => copy::dialog(state, id),
         Menu::Export(tasks) => export::dialog(state, tasks),
-        Menu::InjectFault => inject_fault::dialog(),
+        Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
         Menu::Views => views::dialog(state),
         Menu::Consent {
@@ -41,25 +42,18 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
             is_program,
         } => consent::dialog(state, server, lines, digest, *is_program),
         Menu::Part { task, part } => part::dialog(state, task, part),
-        Menu::Repeat {
-            server,
-            tool,
-            reason,
-            is_unchecked,
-        } => repeat::dialog(server, tool, reason, *is_unchecked),
-        Menu::SignIn { server, page } => sign_in::dialog(state, server, page),
     }
 }
 
-/// Handles a key. `drawn` is when the dialog was first drawn.
+/// Handles a key; returns `false` to close the dialog. `drawn` is when it was first drawn.
 pub(in crate::app) fn menu_key(
     state: &mut State,
-    menu: Menu,
-    (cursor, drawn): (usize, Option<Mono>),
+    menu: &Menu,
+    cursor: &mut usize,
+    drawn: Option<Mono>,
     key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
-    let dialog = dialog(state, &menu, key.now);
+) -> bool {
+    let dialog = dialog(state, menu, state.now());
     let last = dialog.items.len().saturating_sub(1);
     let letter = key.chord.typed();
     let by_key = letter.and_then(|letter| dialog.items.iter().position(|item| item.key == letter));
@@ -70,75 +64,70 @@ pub(in crate::app) fn menu_key(
         _ => false,
     };
     if is_close {
-        run(state, dialog.on_close, key.now, effects);
-        return None;
+        run(state, dialog.on_close);
+        return false;
     }
-    let stay = |cursor: usize| Overlay::Menu {
-        menu,
-        cursor,
-        drawn,
-    };
-    if dialog.ignores_early_keys && !was_readable(drawn, key.now) {
+    if dialog.ignores_early_keys && !was_readable(drawn, state.now()) {
         ignore_early_key(state, key.chord);
-        return Some(stay(cursor));
+        return true;
     }
-    let picked = match (by_key, key.action) {
+    *cursor = match (by_key, key.action) {
         (Some(at), _) => at,
-        (None, Some(Action::Accept)) => cursor.min(last),
-        (None, Some(Action::Down)) => return Some(stay((cursor + 1).min(last))),
-        (None, Some(Action::Up)) => return Some(stay(cursor.saturating_sub(1))),
-        (None, Some(Action::First | Action::PageUp)) => return Some(stay(0)),
-        (None, Some(Action::Last | Action::PageDown)) => return Some(stay(last)),
-        _ => {
-            let [down, up] = [Action::Down, Action::Up].map(|it| state.key(it));
-            state.reply(format!(
-                "choose with {down} {up} and Enter, or by letter; Esc closes"
-            ));
-            return Some(stay(cursor));
+        (None, Some(Action::Accept)) => (*cursor).min(last),
+        (None, action) => {
+            if let Some(at) = scrolled(*cursor, last, last.max(*cursor), action) {
+                *cursor = at;
+            } else {
+                let [down, up] = [Action::Down, Action::Up].map(|it| state.key(it));
+                state.reply(format!(
+                    "choose with {down} {up} and Enter, or by letter; Esc closes"
+                ));
+            }
+            return true;
         }
     };
-    let item = dialog.items.into_iter().nth(picked)?;
+    let Some(item) = dialog.items.into_iter().nth(*cursor) else {
+        return false;
+    };
     if let Some(reason) = &item.why_not {
         state.reply(format!("{}: {reason}", item.label));
-        return Some(stay(picked));
+        return true;
     }
-    if let MenuAction::Read { title, lines } = item.action {
-        state.dialogs.stack.push(stay(picked));
-        state.dialogs.open_page(title, lines);
-        return None;
+    if let Menu::WhatNow(id) = menu {
+        mark_seen(state, id);
     }
-    run(state, item.action, key.now, effects);
-    None
+    // A page opens above the dialog, which stays open.
+    let stays = matches!(item.action, MenuAction::Read { .. });
+    run(state, item.action);
+    stays
 }
 
-fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Command>) {
+fn run(state: &mut State, action: MenuAction) {
     match action {
-        // A page opens above the dialog, which stays open.
-        MenuAction::Close | MenuAction::Read { .. } => {}
-        MenuAction::Request(what) => request(state, what, effects),
+        MenuAction::Close => {}
+        MenuAction::Read { title, lines } => state.dialogs.open_page(title, lines),
+        MenuAction::Request(what) => request(state, what),
         MenuAction::Cancel(tasks) => {
             for id in &tasks {
-                request(state, SessionRequest::Cancel(id.clone()), effects);
+                request(state, SessionRequest::Cancel(id.clone()));
             }
             report_requested(state, &tasks, "cancel");
         }
-        MenuAction::Decide(id, then) => {
-            mark_seen(state, &id, effects);
-            run(state, *then, now, effects);
-        }
         MenuAction::Copy(copied) => {
-            effects.push(Command::Copy(copied));
-            state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard", now);
+            state.command(Command::Copy(copied));
+            state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
         }
-        MenuAction::InjectFault(what) => effects.push(Command::InjectFault(what)),
+        MenuAction::InjectFault(what) => state.command(Command::InjectFault(what)),
         MenuAction::ShowView(view) => {
             view.show(&mut state.list);
             select::arrange(state);
             state.reply(format!("view: {}", view.message()));
         }
-        MenuAction::ImportServers => effects.push(Command::ImportServers),
-        MenuAction::Approve { server, digest } => effects.push(Command::Approve { server, digest }),
-        MenuAction::Refuse => request_next_consent(state, effects),
+        MenuAction::ImportServers => state.command(Command::ImportServers),
+        MenuAction::Approve { server, digest } => {
+            state.command(Command::Approve { server, digest });
+        }
+        MenuAction::Refuse => request_next_consent(state),
         MenuAction::Postpone => {
             state.dialogs.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
@@ -147,7 +136,7 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
             ));
         }
         MenuAction::OpenPage { url, reply } => {
-            effects.push(Command::OpenPage(url));
+            state.command(Command::OpenPage(url));
             state.reply(reply);
         }
         MenuAction::SaveAs { tasks, what, name } => state.dialogs.stack.push(Overlay::SaveAs {
@@ -156,15 +145,15 @@ fn run(state: &mut State, action: MenuAction, now: Stamp, effects: &mut Vec<Comm
             what,
         }),
         MenuAction::OpenPart { task, part } => {
-            effects.push(Command::OpenPart { task, part });
+            state.command(Command::OpenPart { task, part });
             state.reply("opening it");
         }
-        MenuAction::RunAgain(id) => run_again(state, &id, Vec::new(), effects),
-        MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked, now, effects),
-        MenuAction::Forget(id) => forget(state, vec![id], now, effects),
+        MenuAction::RunAgain(id) => run_again(state, &id, Vec::new()),
+        MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked),
+        MenuAction::Forget(id) => forget(state, vec![id]),
         MenuAction::Stay => state.exit = Exit::default(),
-        MenuAction::Quit => quit_now(state, effects),
+        MenuAction::Quit => quit_now(state),
         MenuAction::QuitOnceNothingLost => state.exit.when = ExitWhen::NothingLost,
-        MenuAction::CancelAllAndQuit => cancel_all_and_quit(state, now, effects),
+        MenuAction::CancelAllAndQuit => cancel_all_and_quit(state),
     }
 }

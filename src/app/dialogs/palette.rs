@@ -1,14 +1,14 @@
 //! The command palette (`:`). It uses the names of the command line's commands.
 
 use crate::app::{
-    Command, Field, Overlay, State,
+    Field, State,
     input::{actions::perform, command_line::run_line},
     key_press::KeyPress,
     keymap::{Action, BINDINGS, Binding},
     typed_line,
 };
 
-use super::keys::{chosen_after, type_in};
+use super::keys::{moves, type_in};
 
 /// The commands that match the input, best first.
 pub fn matches(typed: &str) -> Vec<&'static Binding> {
@@ -38,36 +38,32 @@ pub fn matches(typed: &str) -> Vec<&'static Binding> {
 
 pub(in crate::app) fn palette_key(
     state: &mut State,
-    mut field: Field,
-    cursor: usize,
+    field: &mut Field,
+    cursor: &mut usize,
     key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
+) -> bool {
     let matches = matches(field.text());
-    let last = matches.len().saturating_sub(1);
-    let rows = usize::from(state.size.1).saturating_sub(10).max(1);
-    if let Some(cursor) = chosen_after(key.action, cursor, last, rows) {
-        return Some(Overlay::Palette { field, cursor });
+    if moves(state, key.action, cursor, matches.len().saturating_sub(1)) {
+        return true;
     }
     match key.action {
-        Some(Action::Back) => None,
+        Some(Action::Back) => {}
         Some(Action::Accept) => {
-            let typed = field.text().trim().to_owned();
-            if !run_line(state, &typed, key.now, effects) {
+            let typed = field.text().trim();
+            if !run_line(state, typed) {
                 let word = typed.split_whitespace().next().unwrap_or_default();
-                match matches.get(cursor) {
+                match matches.get(*cursor) {
                     _ if typed_line::IN_A_SHELL.contains(&word) => {
                         state.reply(format!("run `longhaul {typed}` in a shell"));
                     }
-                    Some(binding) => perform(state, binding.action, key.now, effects),
+                    Some(binding) => perform(state, binding.action),
                     None => state.reply(format!("unknown command {typed:?}")),
                 }
             }
-            None
         }
-        _ if type_in(&mut field, key.chord) => None,
-        _ => Some(Overlay::Palette { field, cursor: 0 }),
+        _ => return type_in(field, cursor, key.chord),
     }
+    false
 }
 
 #[cfg(test)]

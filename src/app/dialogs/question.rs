@@ -57,22 +57,21 @@ fn form_of(task_row: &TaskRow, but: Option<&str>, answered: usize) -> Option<Que
 
 pub(in crate::app) fn question_key(
     state: &mut State,
-    mut form: Box<QuestionForm>,
+    form: &mut QuestionForm,
     key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
+) -> bool {
     let is_close = key.action == Some(Action::Back);
-    if form.drawn.is_none() || !is_close && !form.is_read(key.now) {
+    if form.drawn.is_none() || !is_close && !form.is_read(state.now()) {
         ignore_early_key(state, key.chord);
-        return Some(Overlay::Question(form));
+        return true;
     }
     if is_close {
         state.reply("postponed; the question stays open");
-        return None;
+        return false;
     }
     if form.is_sent {
         state.reply("saving the answer");
-        return Some(Overlay::Question(form));
+        return true;
     }
     let is_opening = std::mem::take(&mut form.is_opening);
     let last = form.last();
@@ -81,20 +80,20 @@ pub(in crate::app) fn question_key(
         Some(Action::PreviousField) => {
             form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)));
         }
-        Some(Action::OpenPage) => open_page(state, &mut form, is_opening, effects),
+        Some(Action::OpenPage) => open_page(state, form, is_opening),
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
-                effects.push(Command::Copy(link.full_url()));
+                state.command(Command::Copy(link.full_url()));
                 let message = "sent to the terminal's clipboard";
-                state.show_toast(NoticeLevel::Info, message, key.now);
+                state.show_toast(NoticeLevel::Info, message);
             }
         }
         _ if form.at.is_none() => {
             state.reply("nothing is focused yet; press Tab to start, Esc to answer later");
         }
-        Some(Action::Send) => send(state, &mut form, Button::Accept, effects),
+        Some(Action::Send) => send(state, form, Button::Accept),
         Some(Action::Accept) => match form.button() {
-            Some(button) => send(state, &mut form, button, effects),
+            Some(button) => send(state, form, button),
             None => form.at = form.at.map(|at| at + 1),
         },
         _ if form.button().is_some() => match key.action {
@@ -112,23 +111,18 @@ pub(in crate::app) fn question_key(
             }
         }
     }
-    Some(Overlay::Question(form))
+    true
 }
 
 /// Opens the question's page. The first press only announces what the second one does.
-fn open_page(
-    state: &mut State,
-    form: &mut QuestionForm,
-    is_opening: bool,
-    effects: &mut Vec<Command>,
-) {
+fn open_page(state: &mut State, form: &mut QuestionForm, is_opening: bool) {
     let Some(link) = &form.link else { return };
     if !link.can_open {
         let why = link.warnings.first().cloned().unwrap_or_default();
         return state.reply(why);
     }
     if is_opening {
-        effects.push(Command::OpenPage(link.full_url()));
+        state.command(Command::OpenPage(link.full_url()));
         state.reply("opened in your browser; the first button tells the server that you agree");
     } else {
         let message = format!("press o again to open {} in your browser", link.host);
@@ -137,7 +131,7 @@ fn open_page(
     }
 }
 
-fn send(state: &mut State, form: &mut QuestionForm, button: Button, effects: &mut Vec<Command>) {
+fn send(state: &mut State, form: &mut QuestionForm, button: Button) {
     form.errors.clear();
     let answer = match button {
         Button::Accept => match form.accept() {
@@ -158,12 +152,7 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button, effects: &mu
         key: Some(key.clone()),
         answer,
     };
-    request_for(
-        state,
-        what,
-        RequestPurpose::Answer { task, key, choice },
-        effects,
-    );
+    request_for(state, what, RequestPurpose::Answer { task, key, choice });
 }
 
 /// Handles the response to an answer: replaces the dialog with the next question, or shows the error.
@@ -173,7 +162,6 @@ pub(in crate::app) fn on_answer_saved(
     key: &str,
     choice: &str,
     response: Result<SessionResponse, RequestError>,
-    now: Stamp,
 ) {
     let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Question(form) if form.task == *task && form.key == *key);
     let index = state.dialogs.stack.iter().position(is_it);
@@ -183,13 +171,13 @@ pub(in crate::app) fn on_answer_saved(
             Some(Overlay::Question(form)) => {
                 form.is_sent = false;
                 form.errors = vec![message.clone()];
-                state.log_message(NoticeLevel::Error, &message, now.wall);
+                state.log_message(NoticeLevel::Error, &message);
             }
-            _ => state.show_toast(NoticeLevel::Error, &message, now),
+            _ => state.show_toast(NoticeLevel::Error, &message),
         }
         return;
     }
-    state.show_toast(NoticeLevel::Info, &format!("{task}: {choice}"), now);
+    state.show_toast(NoticeLevel::Info, &format!("{task}: {choice}"));
     let Some(index) = index else { return };
     let Overlay::Question(form) = state.dialogs.stack.remove(index) else {
         return;
@@ -207,7 +195,7 @@ pub(in crate::app) fn on_answer_saved(
 }
 
 /// Closes the dialog of a question that is no longer open.
-pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, now: Stamp) {
+pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId) {
     let Some(task) = state.task(id).map(|task_row| &task_row.view.task) else {
         return;
     };
@@ -227,5 +215,5 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId, n
         format!("{id}: the question was answered elsewhere or withdrawn")
     };
     state.dialogs.stack.remove(index);
-    state.show_toast(NoticeLevel::Warning, &text::clean_line(&message), now);
+    state.show_toast(NoticeLevel::Warning, &text::clean_line(&message));
 }

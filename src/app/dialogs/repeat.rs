@@ -6,7 +6,12 @@ use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
 
 /// `reason` continues a sentence that starts with the server's name. `is_unchecked` sends arguments that the schema
 /// rejects.
-pub(super) fn dialog(server: &ServerName, tool: &str, reason: &str, is_unchecked: bool) -> Dialog {
+pub(in crate::app) fn dialog(
+    server: &ServerName,
+    tool: &str,
+    reason: &str,
+    is_unchecked: bool,
+) -> Dialog {
     let body = vec![
         BodyLine::plain(text::clean_line(&format!("{tool} on {server}"))),
         BodyLine::plain(text::clean_line(&format!("{server} {reason}."))),

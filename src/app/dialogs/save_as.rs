@@ -2,7 +2,7 @@
 
 use crate::{
     app::{
-        Command, Field, Overlay, SaveContent, State, key_press::KeyPress, keymap::Action,
+        Command, Field, SaveContent, State, key_press::KeyPress, keymap::Action,
         task_actions::report_requested,
     },
     domain::TaskId,
@@ -10,42 +10,34 @@ use crate::{
 
 pub(in crate::app) fn save_key(
     state: &mut State,
-    (mut field, tasks, what): (Field, Vec<TaskId>, SaveContent),
+    field: &mut Field,
+    tasks: &[TaskId],
+    what: SaveContent,
     key: KeyPress,
-    effects: &mut Vec<Command>,
-) -> Option<Overlay> {
+) -> bool {
     match key.action {
         Some(Action::Accept) => {
             let path = field.text().trim().to_owned();
             if path.is_empty() {
                 state.reply("not saved: no file name given");
             } else {
-                save_each(state, &tasks, what, path, effects);
+                save_each(state, tasks, what, path);
             }
-            None
         }
-        Some(Action::Back) => {
-            state.reply("not saved");
-            None
-        }
+        Some(Action::Back) => state.reply("not saved"),
         _ => {
             field.key(key.chord);
-            Some(Overlay::SaveAs { field, tasks, what })
+            return true;
         }
     }
+    false
 }
 
 /// Saves one task to a file, or several tasks to a directory with one file each.
-fn save_each(
-    state: &mut State,
-    tasks: &[TaskId],
-    what: SaveContent,
-    path: String,
-    effects: &mut Vec<Command>,
-) {
+fn save_each(state: &mut State, tasks: &[TaskId], what: SaveContent, path: String) {
     if let [task] = tasks {
         let task = task.clone();
-        return effects.push(Command::Save { task, what, path });
+        return state.command(Command::Save { task, what, path });
     }
     let ending = if what == SaveContent::Page {
         "html"
@@ -57,10 +49,10 @@ fn save_each(
     } else {
         path + "/"
     };
-    effects.extend(tasks.iter().map(|task| Command::Save {
-        task: task.clone(),
-        what,
-        path: format!("{directory}{task}.{ending}"),
-    }));
+    for task in tasks {
+        let path = format!("{directory}{task}.{ending}");
+        let task = task.clone();
+        state.command(Command::Save { task, what, path });
+    }
     report_requested(state, tasks, "export");
 }

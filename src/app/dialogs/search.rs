@@ -1,32 +1,21 @@
 //! The search line.
 
-use crate::app::{
-    Field, Overlay, State, input::moves::find_from_here, key_press::KeyPress, keymap::Action,
-};
+use crate::app::{Field, State, input::moves::find_from_here, key_press::KeyPress, keymap::Action};
 
-pub(in crate::app) fn search_key(
-    state: &mut State,
-    mut field: Field,
-    key: KeyPress,
-) -> Option<Overlay> {
+pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
         Some(Action::Accept) => {
-            let typed = field.text().trim().to_owned();
-            if typed.is_empty() {
-                state.detail.search = None;
-            } else {
-                state.detail.search = Some(typed);
+            let typed = field.text().trim();
+            state.detail.search = (!typed.is_empty()).then(|| typed.to_owned());
+            if state.detail.search.is_some() {
                 find_from_here(state);
             }
-            None
         }
-        Some(Action::Back) => {
-            state.detail.search = None;
-            None
-        }
+        Some(Action::Back) => state.detail.search = None,
         _ => {
             field.key(key.chord);
-            Some(Overlay::Search(field))
+            return true;
         }
     }
+    false
 }

@@ -7,7 +7,7 @@ use crate::{
 
 use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
 
-pub(super) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
+pub(in crate::app) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
     let title = format!("Sign in to {}?", text::clean_line(server.as_str()));
     let host = text::clean_line(&page.host);
     let mut body = vec![BodyLine::plain(format!("You sign in on a page at {host}."))];

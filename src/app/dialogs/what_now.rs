@@ -45,16 +45,13 @@ fn body(state: &State, task_row: &TaskRow) -> Vec<BodyLine> {
 fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
     let task = &task_row.view.task;
     let id = &task.id;
-    let item = |key: char, label: &str, action: MenuAction| {
-        MenuItem::new(key, label, MenuAction::Decide(id.clone(), Box::new(action)))
-    };
     let is_unknown = matches!(task.status, Status::Unknown(_));
     let (key, nothing) = if is_unknown {
         ('w', "wait")
     } else {
         ('n', "do nothing")
     };
-    let mut items = vec![item(key, nothing, MenuAction::Close)];
+    let mut items = vec![MenuItem::new(key, nothing, MenuAction::Close)];
     // The server has nothing left of a call that failed or is lost.
     if is_unknown {
         let attempt = task.attempt();
@@ -62,22 +59,22 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         let is_lost = !task.resumability.checkpoint && !has_cursor;
         let look = MenuAction::Request(SessionRequest::Resume(id.clone()));
         let why_not = is_lost.then(|| "the call has no event id or checkpoint".to_owned());
-        items.push(item('l', "look for it on the server", look).unless(why_not));
+        items.push(MenuItem::new('l', "look for it on the server", look).unless(why_not));
     }
-    items.push(item(
+    items.push(MenuItem::new(
         'a',
         "run again with the same arguments",
         MenuAction::RunAgain(id.clone()),
     ));
     if is_unknown {
         let cancel = MenuAction::Request(SessionRequest::Cancel(id.clone()));
-        items.push(item('x', "cancel the old request", cancel));
+        items.push(MenuItem::new('x', "cancel the old request", cancel));
         let give_up = MenuAction::Request(SessionRequest::GiveUp(id.clone()));
-        items.push(item('m', "mark as lost", give_up));
+        items.push(MenuItem::new('m', "mark as lost", give_up));
     }
     let undo = state.key(Action::Undo);
     let forget = format!("remove it from the list ({undo} restores it)");
-    items.push(item('f', &forget, MenuAction::Forget(id.clone())));
+    items.push(MenuItem::new('f', forget, MenuAction::Forget(id.clone())));
     if state.setup.readonly {
         for item in items.iter_mut().skip(1) {
             item.why_not = Some("read-only".to_owned());

@@ -1,13 +1,13 @@
 //! What each action of the panes does.
 
-use crate::domain::{Stamp, text};
+use crate::domain::text;
 
 use super::{
     super::{
         Command, Field, Focus, ListRow, Menu, Overlay, Pane, State,
         availability::{part_here, why_not},
         detail::print_text,
-        dialogs::{edit, question::open_question},
+        dialogs::{edit, inject_fault, question::open_question},
         keymap::Action,
         lanes,
         quit::{interrupt, stop_keeper},
@@ -22,55 +22,50 @@ use super::{
 };
 
 /// Performs an action, or replies why it is not available.
-pub(in crate::app) fn perform(
-    state: &mut State,
-    action: Action,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) {
+pub(in crate::app) fn perform(state: &mut State, action: Action) {
     if let Some(reason) = why_not(state, action) {
         return state.reply(reason);
     }
     name_the_only_task(state, action);
-    let is_done = navigate(state, action, now, effects)
+    let is_done = navigate(state, action)
         || change_list(state, action)
         || change_text(state, action)
-        || open_layer(state, action, effects);
+        || open_layer(state, action);
     if is_done {
         return;
     }
     match action {
-        Action::Open => open(state, effects),
-        Action::Back => back(state, now),
-        Action::Pause => pause(state, now, effects),
-        Action::Resume => resume(state, effects),
-        Action::Adopt => adopt(state, effects),
+        Action::Open => open(state),
+        Action::Back => back(state),
+        Action::Pause => pause(state),
+        Action::Resume => resume(state),
+        Action::Adopt => adopt(state),
         Action::Print => {
             if let Some(task_row) = state.selected() {
-                effects.push(Command::Print(print_text(state, task_row)));
+                state.command(Command::Print(print_text(state, task_row)));
             }
         }
         Action::Forget => {
             let tasks = chosen(state);
-            forget(state, tasks, now, effects);
+            forget(state, tasks);
         }
-        Action::Undo => undo(state, now, effects),
-        Action::Freeze => freeze(state, now),
-        Action::SignIn => sign_in(state, effects),
-        Action::Trace => trace(state, effects),
+        Action::Undo => undo(state),
+        Action::Freeze => freeze(state),
+        Action::SignIn => sign_in(state),
+        Action::Trace => trace(state),
         Action::Import => {
-            effects.push(Command::FindServers);
+            state.command(Command::FindServers);
             state.reply("looking for servers in other MCP clients");
         }
         Action::Reload => {
             state.reply("reloading the configuration");
-            check_config(state, true, effects);
+            check_config(state, true);
         }
-        Action::Quit => close_or_quit(state, now, effects),
-        Action::StopKeeper => stop_keeper(state, now, effects),
-        Action::Interrupt => interrupt(state, now, effects),
-        Action::Suspend => effects.push(Command::Suspend),
-        Action::Redraw => effects.push(Command::Redraw),
+        Action::Quit => close_or_quit(state),
+        Action::StopKeeper => stop_keeper(state),
+        Action::Interrupt => interrupt(state),
+        Action::Suspend => state.command(Command::Suspend),
+        Action::Redraw => state.command(Command::Redraw),
         // Only layers handle the others.
         _ => {}
     }
@@ -94,7 +89,7 @@ fn name_the_only_task(state: &mut State, action: Action) {
 }
 
 /// Moves the cursor or changes what is shown; returns `false` for other actions.
-fn navigate(state: &mut State, action: Action, now: Stamp, effects: &mut Vec<Command>) -> bool {
+fn navigate(state: &mut State, action: Action) -> bool {
     match action {
         Action::Down => step(state, 1),
         Action::Up => step(state, -1),
@@ -124,15 +119,15 @@ fn navigate(state: &mut State, action: Action, now: Stamp, effects: &mut Vec<Com
         Action::FindPrevious => find(state, false),
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
-        Action::ShowTasks => show(state, Pane::Tasks, effects),
-        Action::ShowTools => show(state, Pane::Tools, effects),
-        Action::ShowServers => show(state, Pane::Servers, effects),
-        Action::ShowMessages => show(state, Pane::Messages, effects),
-        Action::ShowTimeline => show(state, Pane::Timeline, effects),
+        Action::ShowTasks => show(state, Pane::Tasks),
+        Action::ShowTools => show(state, Pane::Tools),
+        Action::ShowServers => show(state, Pane::Servers),
+        Action::ShowMessages => show(state, Pane::Messages),
+        Action::ShowTimeline => show(state, Pane::Timeline),
         Action::ZoomIn => lanes::zoom(state, true),
         Action::ZoomOut => lanes::zoom(state, false),
-        Action::BackInTime => lanes::scroll(state, true, now.wall),
-        Action::ForwardInTime => lanes::scroll(state, false, now.wall),
+        Action::BackInTime => lanes::scroll(state, true),
+        Action::ForwardInTime => lanes::scroll(state, false),
         _ => return false,
     }
     true
@@ -228,22 +223,22 @@ fn change_text(state: &mut State, action: Action) -> bool {
 }
 
 /// Opens a dialog or a form; returns `false` for other actions.
-fn open_layer(state: &mut State, action: Action, effects: &mut Vec<Command>) -> bool {
+fn open_layer(state: &mut State, action: Action) -> bool {
     match action {
         Action::Filter => {
             let typed = Field::new(state.list.filter.text());
             state.dialogs.stack.push(Overlay::Filter(typed));
         }
-        Action::FindTool => find_tool(state, effects),
+        Action::FindTool => find_tool(state),
         Action::Search => {
             let typed = Field::new(state.detail.search.clone().unwrap_or_default());
             state.dialogs.stack.push(Overlay::Search(typed));
         }
         Action::Views => state.dialogs.open_menu(Menu::Views),
-        Action::NewCall => new_call(state, effects),
+        Action::NewCall => new_call(state),
         Action::RunAgain => {
             if let Some(id) = state.list.cursor.clone() {
-                run_again(state, &id, Vec::new(), effects);
+                run_again(state, &id, Vec::new());
             }
         }
         Action::Cancel => cancel(state),
@@ -271,7 +266,10 @@ fn open_layer(state: &mut State, action: Action, effects: &mut Vec<Command>) -> 
             field: Field::default(),
             cursor: 0,
         }),
-        Action::InjectFault => state.dialogs.open_menu(Menu::InjectFault),
+        Action::InjectFault => {
+            let dialog = inject_fault::dialog();
+            state.dialogs.open_menu(Menu::Fixed(Box::new(dialog)));
+        }
         _ => return false,
     }
     true

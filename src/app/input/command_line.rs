@@ -1,6 +1,6 @@
 //! Commands with arguments in the palette. They are those of the command line.
 
-use crate::domain::{ServerName, Stamp, TaskId, server_url};
+use crate::domain::{ServerName, TaskId, server_url};
 
 use super::{
     super::{
@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Saves the current view of the list under a name, here and in the configuration.
-fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
+fn save_view(state: &mut State, name: &str) {
     if !View::is_name(name) {
         let message = format!("invalid view name {name:?}; use letters, digits, - and _");
         return state.reply(message);
@@ -29,23 +29,18 @@ fn save_view(state: &mut State, name: &str, effects: &mut Vec<Command>) {
     views.retain(|known| known.name != name);
     views.push(view.clone());
     views.sort_by(|one, two| one.name.cmp(&two.name));
-    effects.push(Command::SaveView(view));
+    state.command(Command::SaveView(view));
 }
 
 /// Runs a palette command with an argument; returns `false` if the line is no such command.
-pub(in crate::app) fn run_line(
-    state: &mut State,
-    typed: &str,
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) -> bool {
+pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
     let (word, rest) = typed
         .split_once(char::is_whitespace)
         .map_or((typed, ""), |(word, rest)| (word, rest.trim()));
     let is_read = matches!(word, "attach" | "show" | "watch" | "result" | "logs");
     if is_read || !rest.is_empty() && of_tasks(word).is_some() {
         let words = typed_line::split_words(rest);
-        if let Err(error) = on_tasks(state, word, &words, now, effects) {
+        if let Err(error) = on_tasks(state, word, &words) {
             state.reply(error.to_string());
         }
         return true;
@@ -79,47 +74,42 @@ pub(in crate::app) fn run_line(
         state.reply(reason);
         return true;
     }
-    run_action(state, (word, rest), action, effects);
+    run_action(state, (word, rest), action);
     true
 }
 
 /// Runs a command that takes the rest of the line.
-fn run_action(
-    state: &mut State,
-    (word, rest): (&str, &str),
-    action: Action,
-    effects: &mut Vec<Command>,
-) {
+fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
     match action {
         Action::Filter => apply_filter(state, rest),
         Action::NewCall => match typed_line::parse_call(&typed_line::split_words(rest)) {
-            Ok(call) => call_line(state, call, effects),
+            Ok(call) => call_line(state, call),
             Err(error) => state.reply(error.to_string()),
         },
         Action::SignIn if state.setup.readonly => {
             state.reply(READ_ONLY);
         }
         Action::SignIn => match named(state, rest) {
-            Some(server) => sign_in_at(state, &server, effects),
+            Some(server) => sign_in_at(state, &server),
             None => state.reply(unknown_server(state, rest)),
         },
         Action::ShowTools => {
             let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
             match named(state, name) {
-                Some(server) => show_tools(state, server, effects),
+                Some(server) => show_tools(state, server),
                 None => state.reply(unknown_server(state, name)),
             }
         }
         Action::AddServer => {
-            if let Err(error) = add_url(state, rest, effects) {
+            if let Err(error) = add_url(state, rest) {
                 state.reply(invalid_url(&error));
             }
         }
         Action::Adopt => match named(state, rest) {
-            Some(server) => adopt_from(state, server, effects),
+            Some(server) => adopt_from(state, server),
             None => state.reply(unknown_server(state, rest)),
         },
-        Action::Views if word == "save-view" => save_view(state, rest, effects),
+        Action::Views if word == "save-view" => save_view(state, rest),
         Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
             Some(view) => {
                 view.clone().show(&mut state.list);
@@ -148,11 +138,11 @@ fn run_action(
 }
 
 /// Opens the form of a typed call, or the tool search if no tool has that name.
-fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
+fn call_line(state: &mut State, call: TypedCall) {
     let wanted = match call.server.as_deref() {
         Some(name) => match named(state, name) {
             Some(server) => Some(server),
-            None if server_url::is_url(name) => match add_url(state, name, effects) {
+            None if server_url::is_url(name) => match add_url(state, name) {
                 Ok(server) => Some(server),
                 Err(error) => return state.reply(invalid_url(&error)),
             },
@@ -180,11 +170,11 @@ fn call_line(state: &mut State, call: TypedCall, effects: &mut Vec<Command>) {
     let is_meant = wanted.is_some() || !call.arguments.is_empty();
     if has(&server) || is_unknown && is_meant && !call.tool.is_empty() {
         if !has(&server) {
-            request_tools(state, &server, effects);
+            request_tools(state, &server);
         }
         form = CallForm::from_line(state, server, call);
     } else {
-        request_tools(state, &server, effects);
+        request_tools(state, &server);
         form.server = Some(server);
         form.stage = Stage::Tool;
         form.filter = Field::new(call.tool);
@@ -225,13 +215,7 @@ fn task_named(state: &State, name: &str) -> Result<TaskId, TypedLineError> {
 }
 
 /// Goes to the named tasks and performs the command's action on them.
-fn on_tasks(
-    state: &mut State,
-    word: &str,
-    names: &[String],
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) -> Result<(), TypedLineError> {
+fn on_tasks(state: &mut State, word: &str, names: &[String]) -> Result<(), TypedLineError> {
     let is_again = of_tasks(word) == Some(Action::RunAgain);
     let (names, pairs) = names.split_at(if is_again {
         names.len().min(1)
@@ -272,13 +256,13 @@ fn on_tasks(
                 .ok_or_else(|| TypedLineError::NotAnArgument(word.clone()))
         });
         let pairs = pairs.collect::<Result<_, _>>()?;
-        run_again(state, &first.clone(), pairs, effects);
+        run_again(state, &first.clone(), pairs);
         return Ok(());
     }
     // The action applies to the named tasks, not to the marked ones.
     let several = if tasks.len() > 1 { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.list.marks, several.into_iter().collect());
-    perform(state, action, now, effects);
+    perform(state, action);
     state.list.marks = marks;
     Ok(())
 }

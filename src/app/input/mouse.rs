@@ -1,11 +1,11 @@
 //! The mouse: what is under it, and what a click or the wheel does. A click never bypasses a confirmation that a key
 //! would get: over a dialog only the wheel works.
 
-use crate::domain::{Chord, Key, MouseAction, Stamp};
+use crate::domain::{Chord, Key, MouseAction};
 
 use super::{
     super::{
-        Command, Focus, ListRow, Overlay, Pane, PaneHeights, State, Tab, first_line,
+        Focus, ListRow, Overlay, Pane, PaneHeights, State, Tab, first_line,
         layout::{servers_shown, tab_at, tools_shown},
         seen::mark_seen_rows,
         select,
@@ -29,13 +29,8 @@ enum Hit {
 }
 
 /// Handles the mouse. Returns the key that does the same in a layer over the screen.
-pub(super) fn on_mouse(
-    state: &mut State,
-    action: MouseAction,
-    at: (u16, u16),
-    now: Stamp,
-    effects: &mut Vec<Command>,
-) -> Option<Chord> {
+pub(super) fn on_mouse(state: &mut State, action: MouseAction, at: (u16, u16)) -> Option<Chord> {
+    let now = state.now();
     let wheel = match action {
         MouseAction::Press => None,
         MouseAction::WheelUp => Some((-NOTCH, Key::Up)),
@@ -52,14 +47,14 @@ pub(super) fn on_mouse(
         let (_, key) = wheel.filter(|_| is_list)?;
         return Some(Chord::plain(key));
     }
-    mark_seen_rows(state, now, effects);
+    mark_seen_rows(state);
     state.last_key = Some(now.mono);
     state.list.cursor_still_since = Some(now.mono);
     state.messages.reply = None;
     let hit = hit(state, at);
     match wheel {
         Some((by, _)) => scroll_wheel(state, &hit, by),
-        None => press(state, &hit, effects),
+        None => press(state, &hit),
     }
     None
 }
@@ -119,14 +114,14 @@ fn scroll_wheel(state: &mut State, hit: &Hit, by: isize) {
 }
 
 /// A click selects what is under the mouse; a second one on the same row opens it.
-fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
+fn press(state: &mut State, hit: &Hit) {
     match (state.pane, hit) {
         (Pane::Tasks, Hit::Row(line)) => {
             let Some(ListRow::Task(id)) = state.list.rows.get(*line).cloned() else {
                 return;
             };
             if state.detail.focus == Focus::List && state.list.cursor.as_ref() == Some(&id) {
-                return open(state, effects);
+                return open(state);
             }
             state.detail.focus = Focus::List;
             select::move_to_task(state, &id);
@@ -146,7 +141,7 @@ fn press(state: &mut State, hit: &Hit, effects: &mut Vec<Command>) {
                 return;
             }
             if std::mem::replace(cursor, *line) == *line {
-                open(state, effects);
+                open(state);
             }
         }
         _ => {}

@@ -3,7 +3,7 @@
 use crate::domain::{ServerName, text};
 
 use super::super::{
-    Action, Command, Document, Focus, Match, Pane, PaneHeights, State, Tab,
+    Action, Document, Focus, Match, Pane, PaneHeights, State, Tab,
     detail::{entry_text, result_document, tab_lines},
     finds, lanes,
     requests::{check_config, is_reachable, request_tools},
@@ -38,10 +38,7 @@ pub(in crate::app) fn step(state: &mut State, by: isize) {
             }
         }
         (Pane::Tasks, Focus::Detail) => scroll(state, by),
-        (Pane::Timeline, _) => {
-            let now = state.last_event.unwrap_or_default().wall;
-            lanes::step(state, by, now);
-        }
+        (Pane::Timeline, _) => lanes::step(state, by),
         (pane, _) => {
             let most = pane_lines(state, pane).saturating_sub(1);
             let at = match pane {
@@ -167,7 +164,7 @@ pub(in crate::app) fn to_tasks(state: &mut State) {
     select::keep_in_sight(state);
 }
 
-pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Command>) {
+pub(in crate::app) fn show(state: &mut State, pane: Pane) {
     if pane == Pane::Tasks {
         to_tasks(state);
     }
@@ -178,10 +175,10 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Comm
         select::keep_in_sight(state);
     }
     if pane == Pane::Timeline {
-        lanes::fit(state, state.last_event.unwrap_or_default().wall);
+        lanes::fit(state);
     }
     if pane == Pane::Servers {
-        check_config(state, false, effects);
+        check_config(state, false);
     }
     if pane == Pane::Tools {
         let of_task = state
@@ -193,23 +190,19 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane, effects: &mut Vec<Comm
             .or(of_task)
             .or_else(|| state.servers.first().map(|server| server.name.clone()));
         if let Some(server) = server {
-            show_tools(state, server, effects);
+            show_tools(state, server);
         }
     }
 }
 
-pub(in crate::app) fn show_tools(
-    state: &mut State,
-    server: ServerName,
-    effects: &mut Vec<Command>,
-) {
+pub(in crate::app) fn show_tools(state: &mut State, server: ServerName) {
     state.pane = Pane::Tools;
     if state.tools_of.as_ref() != Some(&server) {
         state.cursors[0] = 0;
     }
     let is_known = state.tools.get(&server).is_some_and(|tools| tools.is_known);
     if !is_known || is_reachable(state, &server) {
-        request_tools(state, &server, effects);
+        request_tools(state, &server);
     }
     state.tools_of = Some(server);
 }

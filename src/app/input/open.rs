@@ -1,10 +1,10 @@
 //! Enter opens what is under the cursor, Esc and `q` go back, and some keys open the form of a new call.
 
-use crate::domain::{LinkState, ServerName, ServerView, Stamp, Status};
+use crate::domain::{LinkState, ServerName, ServerView, Status};
 
 use super::{
     super::{
-        CallForm, Command, ExitWhen, Focus, Group, Menu, Overlay, Pane, Stage, State, Tab,
+        CallForm, ExitWhen, Focus, Group, Menu, Overlay, Pane, Stage, State, Tab,
         availability::{has_folds, why_not},
         call::restore_draft,
         dialogs::{filter::apply_filter, question::open_question},
@@ -21,23 +21,22 @@ use super::{
 };
 
 /// Enter: opens what is under the cursor.
-pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn open(state: &mut State) {
     match state.pane {
-        Pane::Tasks => open_task(state, effects),
+        Pane::Tasks => open_task(state),
         Pane::Tools => open_tool(state),
         Pane::Servers => match state.servers.get(state.cursors[1]) {
             Some(server) => {
                 let name = server.name.clone();
-                show_tools(state, name, effects);
+                show_tools(state, name);
             }
             None => no_server(state),
         },
         Pane::Timeline => {
-            let now = state.last_event.unwrap_or_default().wall;
-            if let Some(id) = lanes::selected(state, now) {
+            if let Some(id) = lanes::selected(state) {
                 to_tasks(state);
                 select::move_to_task(state, &id);
-                open_task(state, effects);
+                open_task(state);
             }
         }
         Pane::Messages => {
@@ -49,7 +48,7 @@ pub(super) fn open(state: &mut State, effects: &mut Vec<Command>) {
     }
 }
 
-fn open_task(state: &mut State, effects: &mut Vec<Command>) {
+fn open_task(state: &mut State) {
     let Some(task_row) = state.selected() else {
         let key = state.key(Action::NewCall);
         return state.reply(format!("nothing to open; press {key} to start a call"));
@@ -58,7 +57,7 @@ fn open_task(state: &mut State, effects: &mut Vec<Command>) {
     let status = task_row.view.task.status.clone();
     let is_pressing = task_row.group() == Group::NeedsYou;
     if !is_pressing {
-        mark_seen(state, &id, effects);
+        mark_seen(state, &id);
     }
     match status {
         Status::Unknown(_) | Status::Lost(_) => state.dialogs.open_menu(Menu::WhatNow(id)),
@@ -118,7 +117,7 @@ fn open_tool(state: &mut State) {
 }
 
 /// Esc: goes back one step, but never quits.
-pub(super) fn back(state: &mut State, now: Stamp) {
+pub(super) fn back(state: &mut State) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.detail.focus == Focus::Detail || state.detail.is_zoomed {
@@ -142,7 +141,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
         state.list.needs_only = false;
         select::arrange(state);
     } else if state.frozen.is_some() {
-        freeze(state, now);
+        freeze(state);
     } else if !state.messages.toasts.is_empty() {
         state.messages.toasts.clear();
     } else {
@@ -153,7 +152,7 @@ pub(super) fn back(state: &mut State, now: Stamp) {
 }
 
 /// `q`: goes back one step, and quits from the list.
-pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Command>) {
+pub(super) fn close_or_quit(state: &mut State) {
     if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.detail.is_zoomed || state.detail.focus == Focus::Detail {
@@ -161,20 +160,20 @@ pub(super) fn close_or_quit(state: &mut State, now: Stamp, effects: &mut Vec<Com
         state.detail.focus = Focus::List;
         select::keep_in_sight(state);
     } else {
-        quit_or_ask(state, now, effects);
+        quit_or_ask(state);
     }
 }
 
-pub(super) fn new_call(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn new_call(state: &mut State) {
     let form = CallForm::new(state);
     if let (Stage::Tool, Some(server)) = (form.stage, form.server.clone()) {
-        request_tools(state, &server, effects);
+        request_tools(state, &server);
     }
     state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }
 
 /// Opens the tool search over all servers. Requests the tools of connected servers only; opens no connection.
-pub(super) fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
+pub(super) fn find_tool(state: &mut State) {
     let is_unasked = |server: &&ServerView| {
         let is_known = state.tools.get(&server.name).is_some_and(|it| it.is_known);
         !is_known && matches!(server.state, LinkState::Live)
@@ -182,7 +181,7 @@ pub(super) fn find_tool(state: &mut State, effects: &mut Vec<Command>) {
     let servers = state.servers.iter().filter(is_unasked);
     let names: Vec<ServerName> = servers.map(|server| server.name.clone()).collect();
     for name in &names {
-        request_tools(state, name, effects);
+        request_tools(state, name);
     }
     let mut form = CallForm::new(state);
     (form.server, form.stage, form.is_any_server) = (None, Stage::Tool, true);

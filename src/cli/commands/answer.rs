@@ -37,13 +37,11 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
     };
     context.may_act()?;
     if let (Answer::Accept { .. }, Some(link)) = (&answer, elicitation.url_preview()) {
-        context.terminal.print(&link.full_url())?;
+        context.print(&link.full_url())?;
         for warning in &link.warnings {
-            context.terminal.warn(warning);
+            context.warn(warning);
         }
-        context
-            .terminal
-            .info("open this page yourself; `longhaul answer` never opens pages");
+        context.info("open this page yourself; `longhaul answer` never opens pages");
     }
     let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
     block_on(async {
@@ -192,12 +190,10 @@ pub(in crate::cli) async fn send(
         });
         context.terminal.print_json(&document)?;
     } else {
-        context
-            .terminal
-            .print(&format!("{id}: answer sent ({outcome})"))?;
+        context.print(&format!("{id}: answer sent ({outcome})"))?;
     }
     if let Some(more) = more.filter(|more| more.key != question.key) {
-        context.terminal.info(&format!(
+        context.info(&format!(
             "next question: {}; longhaul answer {id}{}",
             Elicitation::message_of(&more.request),
             context.flags()
@@ -252,7 +248,7 @@ pub(in crate::cli) fn show(
     out.push(format!("decline: {command} --decline"));
     out.push(format!("dismiss: {command} --cancel"));
     for line in out {
-        context.terminal.print(&line)?;
+        context.print(&line)?;
     }
     Ok(())
 }

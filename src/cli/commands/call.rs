@@ -167,7 +167,7 @@ async fn start_call(
     };
     if origin.is_some() {
         for line in changed_arguments(&before, &arguments) {
-            context.terminal.info(&line);
+            context.info(&line);
         }
         if !is_confirmed {
             confirm_repeat(context, &server.name, &tool, described)?;
@@ -203,7 +203,7 @@ async fn start_call(
     if new.once.is_some() && id != new.id {
         report_used_key(context, reader, &new, &id)?;
     } else if let Some(notice) = notice {
-        context.terminal.info(&text::clean_line(&notice));
+        context.info(&text::clean_line(&notice));
     }
     Ok(id)
 }
@@ -310,11 +310,11 @@ fn report_used_key(
     let before = context.find(reader, id.as_str())?;
     if before.tool == new.tool && before.arguments == new.arguments {
         let words = format!("key already used by {id}; nothing new was started");
-        context.terminal.info(&words);
+        context.info(&words);
         return Ok(());
     }
     let arguments = text::clean_line(&before.arguments);
-    context.terminal.warn(format!(
+    context.warn(format!(
         "nothing new was started, because {id} used this key for a different call: {} {}; to start yours, choose another --once key",
         text::clean_line(&before.tool),
         text::truncate(&arguments, 200)

@@ -51,20 +51,8 @@ impl TaskAction {
     }
 }
 
-/// How an action on one task ended.
-struct ActionResult {
-    code: u8,
-    message: String,
-}
-
-impl ActionResult {
-    fn new(code: u8, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
-    }
-}
+/// How an action on one task ended: the exit code, and a message.
+type ActionResult = (u8, String);
 
 /// `pause`, `resume`, `cancel`.
 pub(in crate::cli) fn control(
@@ -86,9 +74,7 @@ pub(in crate::cli) fn control(
     let servers = Targets::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {
         [] => {
-            context
-                .terminal
-                .info("nothing to do: no matching task in this session");
+            context.info("nothing to do: no matching task in this session");
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,
@@ -98,28 +84,28 @@ pub(in crate::cli) fn control(
         let mut live = LiveSession::open(context, servers)?;
         let mut codes = Vec::new();
         for task in &tasks {
-            let result = match run_action(context, &mut live, action, task).await {
+            let (code, message) = match run_action(context, &mut live, action, task).await {
                 Ok(result) => result,
                 // With --all, one failure does not stop the others.
                 Err(CliError::Message { code, text: words }) if which.all && code < code::BUG => {
-                    ActionResult::new(code, words)
+                    (code, words)
                 }
                 Err(fail) => {
                     live.close();
                     return Err(fail);
                 }
             };
-            let message = text::clean_line(&result.message).into_owned();
-            if result.code == code::OK && context.global.json {
+            let message = text::clean_line(&message).into_owned();
+            if code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
                 let document = task_document::document(context, &mut reader, &task)?;
                 context.terminal.print_json(&document)?;
-            } else if result.code == code::OK {
-                context.terminal.print(&message)?;
+            } else if code == code::OK {
+                context.print(&message)?;
             } else {
-                context.terminal.warn(&message);
+                context.warn(&message);
             }
-            codes.push(result.code);
+            codes.push(code);
         }
         live.leave(context, &[]).await;
         Ok(worst(codes.into_iter()))
@@ -154,7 +140,7 @@ async fn run_action(
             if is_late && view.contact == Connectivity::NeedsLogin {
                 let (why, hint) = sign_in_needed(context, live, &view.task.server);
                 let message = format!("{why}; the request for {id} stays pending. {hint}");
-                return Ok(ActionResult::new(code::NEEDS_LOGIN, message));
+                return Ok((code::NEEDS_LOGIN, message));
             }
             // What is reported must be on disk: a script may read it next.
             let is_saved = view.saved_seq >= view.task.seq || view.is_unsaved;
@@ -205,66 +191,51 @@ fn check_view(
         let server = &task.server;
         let message =
             format!("could not reach {server} ({why}); the request for {id} stays pending");
-        return Some(ActionResult::new(code::UNREACHABLE, message));
+        return Some((code::UNREACHABLE, message));
     }
-    let result = match (action, &task.status) {
-        (TaskAction::Cancel, Status::Cancelled) => ActionResult::new(
-            code::OK,
-            match notice {
-                Some(notice) => format!("{id} is cancelled; {notice}"),
-                None => format!("{id} is cancelled"),
-            },
-        ),
-        (TaskAction::Pause, Status::Paused) => ActionResult::new(
-            code::OK,
-            match &task.progress {
-                Some(progress) => {
-                    format!("{id} is paused at {}", crate::cli::format::amount(progress))
-                }
-                None => format!("{id} is paused"),
-            },
-        ),
+    Some(match (action, &task.status) {
+        (TaskAction::Cancel, Status::Cancelled) => {
+            let notice = notice.map_or(String::new(), |notice| format!("; {notice}"));
+            (code::OK, format!("{id} is cancelled{notice}"))
+        }
+        (TaskAction::Pause, Status::Paused) => {
+            let at = task.progress.as_ref().map(crate::cli::format::amount);
+            let at = at.map_or(String::new(), |at| format!(" at {at}"));
+            (code::OK, format!("{id} is paused{at}"))
+        }
+        (TaskAction::Resume, Status::Running) if before.status != Status::Paused => {
+            // Finding it takes a connection; without one the time limit above decides.
+            let is_connected = matches!(
+                view.contact,
+                Connectivity::Live { .. } | Connectivity::Quiet { .. }
+            );
+            return is_connected.then(|| (code::OK, format!("{id} is running and connected")));
+        }
         (TaskAction::Resume, Status::Running) => {
-            let has_new_attempt = task.attempts_made() > before.attempts_made();
+            let number = task.attempts_made();
             let is_sent = task
                 .attempt()
                 .is_some_and(|attempt| attempt.phase >= Phase::Open);
-            if before.status != Status::Paused {
-                // Finding it takes a connection; without one the time limit above decides.
-                if !matches!(
-                    view.contact,
-                    Connectivity::Live { .. } | Connectivity::Quiet { .. }
-                ) {
-                    return None;
-                }
-                ActionResult::new(code::OK, format!("{id} is running and connected"))
-            } else if has_new_attempt && is_sent {
-                ActionResult::new(
-                    code::OK,
-                    format!("{id} resumed, attempt {}", task.attempts_made()),
-                )
-            } else {
-                return None;
-            }
+            let has_resumed = number > before.attempts_made() && is_sent;
+            return has_resumed.then(|| (code::OK, format!("{id} resumed, attempt {number}")));
         }
         (TaskAction::Pause | TaskAction::Cancel, status)
             if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
         {
             let notice = notice.map_or(String::new(), |notice| format!(": {notice}"));
             let message = format!("{id} is already {}{notice}", status.label());
-            ActionResult::new(code::TOOL_FAILED, message)
+            (code::TOOL_FAILED, message)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {
-            ActionResult::new(exit_code_of(task), format!("{id} is {}", status.label()))
+            (exit_code_of(task), format!("{id} is {}", status.label()))
         }
-        _ if was_dropped => ActionResult::new(
-            code::TOOL_FAILED,
-            notice.map_or_else(
-                || format!("the request had no effect; {id} is {}", task.status.label()),
-                str::to_owned,
-            ),
-        ),
+        (_, status) if was_dropped => {
+            let no_effect = || format!("the request had no effect; {id} is {}", status.label());
+            (
+                code::TOOL_FAILED,
+                notice.map_or_else(no_effect, str::to_owned),
+            )
+        }
         _ => return None,
-    };
-    Some(result)
+    })
 }

@@ -64,12 +64,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<
 
 fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<u8, CliError> {
     let idle_exit = if args.background {
-        demo::detach().map_err(|error| {
-            CliError::new(
-                code::BUG,
-                format!("could not detach from the terminal: {error}"),
-            )
-        })?;
+        demo::detach().map_err(CliError::bug("detach from the terminal"))?;
         Some(IDLE_EXIT)
     } else {
         None
@@ -99,7 +94,7 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
     let Some(running) = demo::find_running(dir).filter(is_other) else {
         return dir.to_owned();
     };
-    context.terminal.info(&format!(
+    context.info(&format!(
         "the demo is still running at {} (`longhaul demo --stop` stops it), so this server keeps its data in {}",
         running.url,
         port_dir.display()
@@ -142,12 +137,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
     context.may_act()?;
     // Fails before anything is started.
     screen::check(context)?;
-    let exe = std::env::current_exe().map_err(|error| {
-        CliError::new(
-            code::BUG,
-            format!("could not find the longhaul executable: {error}"),
-        )
-    })?;
+    let exe = std::env::current_exe().map_err(CliError::bug("find the longhaul executable"))?;
     let state: OsString = context.paths.dir().into();
     let args: Vec<OsString> = ["demo", "--serve", "--background", "--state-dir"]
         .into_iter()

@@ -77,12 +77,10 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
         ("idle timeout", limit_text(task.options.limits.idle)),
         ("max time", limit_text(task.options.limits.hard)),
     ];
-    context.terminal.print(&format!("updated {id}"))?;
+    context.print(&format!("updated {id}"))?;
     for (key, value) in rows {
         let value = value.unwrap_or_else(|| "none".to_owned());
-        context
-            .terminal
-            .print(&format!("  {key:<13} {}", text::clean_line(&value)))?;
+        context.print(&format!("  {key:<13} {}", text::clean_line(&value)))?;
     }
     Ok(code::OK)
 }

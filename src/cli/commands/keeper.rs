@@ -23,6 +23,9 @@ use crate::{
     transport::guard_processes,
 };
 
+/// What `keeper upgrade` has the new program do.
+const TAKE_OVER: &str = "take over from the running keeper";
+
 /// `keeper` with all its commands.
 pub(in crate::cli) fn keeper(
     context: &mut Context<'_>,
@@ -69,7 +72,7 @@ fn connect(context: &mut Context<'_>) -> Result<u8, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| CliError::new(code::BUG, format!("could not start a runtime: {error}")))?;
+        .map_err(CliError::bug("start a runtime"))?;
     let ended = runtime.block_on(relay(&context.paths, &keeper));
     // A thread still waits for standard input.
     runtime.shutdown_background();
@@ -130,9 +133,7 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
     let log = match std::fs::read(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            context
-                .terminal
-                .info("no keeper has written a log for this session");
+            context.info("no keeper has written a log for this session");
             return Ok(code::OK);
         }
         Err(error) => {
@@ -144,7 +145,7 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
     let all: Vec<&str> = log.lines().collect();
     let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
     for line in all.iter().skip(first) {
-        context.terminal.print(&text::clean_line(line))?;
+        context.print(&text::clean_line(line))?;
     }
     Ok(code::OK)
 }
@@ -153,17 +154,12 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
 fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8, CliError> {
     context.may_act()?;
     let inherited = if inherits {
-        inherit().map_err(|error| upgrade_failed(&error))?
+        inherit().map_err(CliError::bug(TAKE_OVER))?
     } else {
         Inherited::default()
     };
     if background && !inherits {
-        detach().map_err(|error| {
-            CliError::new(
-                code::BUG,
-                format!("could not detach from the terminal: {error}"),
-            )
-        })?;
+        detach().map_err(CliError::bug("detach from the terminal"))?;
     }
     log::start_keeper_log(&context.paths)?;
     let ended = block_on(drive(context, background, inherited));
@@ -188,13 +184,8 @@ fn run_trial_of(context: &mut Context<'_>) -> Result<u8, CliError> {
         .config()
         .err()
         .map(|error| error.message().to_owned());
-    run_trial(&context.paths, obstacle.as_deref()).map_err(|error| upgrade_failed(&error))?;
+    run_trial(&context.paths, obstacle.as_deref()).map_err(CliError::bug(TAKE_OVER))?;
     Ok(code::OK)
-}
-
-fn upgrade_failed(error: &std::io::Error) -> CliError {
-    let message = format!("could not take over from the running keeper: {error}");
-    CliError::new(code::BUG, message)
 }
 
 /// Moves to where a logout does not end the keeper, on a thread of its own: D-Bus may be slow.
@@ -240,7 +231,7 @@ async fn drive(
                     };
                 }
                 if !background {
-                    context.terminal.report(&format!(
+                    context.report(&format!(
                         "keeper {pid} is running; `longhaul keeper stop` stops it"
                     ));
                 }

@@ -11,7 +11,7 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code},
-        server_args::{LoginArgs, LogoutArgs},
+        server_args::LoginArgs,
         target::Targets,
     },
     domain::{server_url, text},
@@ -93,7 +93,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         )
         .await?;
         if let Some(notice) = &begun.notice {
-            context.terminal.warn(notice);
+            context.warn(notice);
         }
         open_browser(context, &name, &begun, args);
         Ok(begun.finish().await?)
@@ -117,7 +117,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         (None, Some(end)) => format!(" until {} (not renewable)", end.rfc3339()),
         _ => String::new(),
     };
-    context.terminal.info(&format!(
+    context.info(&format!(
         "signed in to {name} by {}{until}; waiting tasks resume",
         text::clean_line(&signed.issuer)
     ));
@@ -128,7 +128,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
             text::clean_line(&why.to_string())
         ),
     };
-    context.terminal.info(&format!(
+    context.info(&format!(
         "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
         text::shell_word(args.at.as_deref().unwrap_or(&name)),
         context.flags()
@@ -146,7 +146,7 @@ fn open_browser(
     let mut hosts = vec![begun.host.clone()];
     hosts.extend(begun.other_parties.iter().cloned());
     let line = format!("sign in to {name} at {}", hosts.join(", "));
-    context.terminal.report(&text::clean_line(&line));
+    context.report(&text::clean_line(&line));
     let env_var = |name: &str| std::env::var_os(name)?.into_string().ok();
     let browser = Browser::find(args.browser.as_deref(), env_var);
     let opened =
@@ -161,25 +161,23 @@ fn open_browser(
                 .to_owned()
         }
     };
-    context.terminal.report(&text::clean_line(&message));
-    context.terminal.report(&format!("  {}", begun.page));
+    context.report(&text::clean_line(&message));
+    context.report(&format!("  {}", begun.page));
     if std::io::stderr().is_terminal() {
-        context
-            .terminal
-            .info("waiting for the browser; press Ctrl-C to stop");
+        context.info("waiting for the browser; press Ctrl-C to stop");
     }
 }
 
 /// `logout`.
-pub(in crate::cli) fn logout(context: &mut Context<'_>, args: &LogoutArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn logout(context: &mut Context<'_>, at: Option<&str>) -> Result<u8, CliError> {
     context.may_act()?;
-    let (name, server) = resolve(context, args.at.as_deref())?;
+    let (name, server) = resolve(context, at)?;
     let logins = context.logins.clone();
     ensure_provider();
     let (login, revoked) = block_on(async {
         let (login, notice) = logins.remove(&server).await?;
         if let Some(notice) = notice {
-            context.terminal.warn(notice);
+            context.warn(notice);
         }
         let revoked = match &login {
             // The local tokens are deleted even if this fails.

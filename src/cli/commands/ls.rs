@@ -31,7 +31,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
     };
     let tasks = reader.tasks(listed)?;
     if let Some(notice) = reader.notice() {
-        context.terminal.warn(&notice);
+        context.warn(&notice);
     }
     let is_empty = tasks.is_empty();
     // Reading needs no config, except for a server name that only it has.
@@ -69,7 +69,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
             .then(|| other_session_hint(context, listed))
             .flatten();
         let flags = context.flags();
-        context.terminal.info(&hint.unwrap_or_else(|| {
+        context.info(&hint.unwrap_or_else(|| {
             if is_empty {
                 format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
             } else {
@@ -151,7 +151,7 @@ fn print_table(
         }
     }
     for line in format::table(&rows, columns, 2, ending) {
-        context.terminal.print(&line)?;
+        context.print(&line)?;
     }
     Ok(())
 }

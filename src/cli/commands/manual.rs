@@ -75,9 +75,7 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
         context.terminal.print_pretty(document)?;
     } else {
         let count = text::plural(written.len(), "page");
-        context
-            .terminal
-            .print(&format!("wrote {count} to {}", dir.display()))?;
+        context.print(&format!("wrote {count} to {}", dir.display()))?;
     }
     Ok(code::OK)
 }

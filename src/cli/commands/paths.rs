@@ -33,9 +33,7 @@ pub(in crate::cli) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
         return Ok(code::OK);
     }
     for (key, path) in rows {
-        context
-            .terminal
-            .print(&format!("{key:<8} {}", path.display()))?;
+        context.print(&format!("{key:<8} {}", path.display()))?;
     }
     Ok(code::OK)
 }

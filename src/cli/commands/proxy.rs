@@ -53,7 +53,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     std::thread::Builder::new()
         .name("host input".to_owned())
         .spawn(move || read_host(&mut io::stdin().lock(), &sender))
-        .map_err(|error| CliError::new(code::BUG, format!("could not start a thread: {error}")))?;
+        .map_err(CliError::bug("start a thread"))?;
     block_on(async {
         let mut proxy = Proxy::new(options, context.clock.now());
         let mut live = LiveSession::open_for_own_calls(context, vec![server])?;

@@ -49,7 +49,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         return Ok(code::OK);
     }
     for task in &unchanged {
-        context.terminal.print(&format!("{} {already}", task.id))?;
+        context.print(&format!("{} {already}", task.id))?;
     }
     for task in &tasks {
         let keeps_running = !rm.undo && task.status == Status::Running;
@@ -60,9 +60,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
             Some(Era::Modern) => "; its connection was closed, which stops it on the server",
             _ => "; the call keeps running on the server (not cancelled)",
         };
-        context
-            .terminal
-            .print(&format!("{} {done}{effect}", task.id))?;
+        context.print(&format!("{} {done}{effect}", task.id))?;
     }
     if !rm.undo {
         report_undo(context, &tasks);
@@ -79,9 +77,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliE
         .collect();
     for (task, if_cut) in &losses {
         let (id, why) = (&task.id, if_cut.reason.message());
-        context
-            .terminal
-            .warn(format!("removing {id} would lose it: {why}"));
+        context.warn(format!("removing {id} would lose it: {why}"));
     }
     if losses.is_empty() || confirm(context, "remove anyway? y/N")? {
         return Ok(());
@@ -95,7 +91,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliE
 fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
     if !forgotten.is_empty() {
         let flags = context.flags();
-        context.terminal.info(&format!(
+        context.info(&format!(
             "to undo within seven days: longhaul rm --undo {}{flags}",
             ids_of(forgotten).join(" ")
         ));
@@ -133,7 +129,7 @@ fn forget_settled(
         return Ok(code::OK);
     }
     let count = text::plural(tasks.len(), "task");
-    context.terminal.print(&format!("{count} removed"))?;
+    context.print(&format!("{count} removed"))?;
     report_undo(context, &tasks);
     Ok(code::OK)
 }

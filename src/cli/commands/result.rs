@@ -68,10 +68,10 @@ pub(in crate::cli) fn result(
     } else if context.global.json {
         context.terminal.print_pretty(documents::parsed(&result))?;
     } else {
-        context.terminal.print(&format::result(&result))?;
+        context.print(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
-            context.terminal.info(&format!(
+            context.info(&format!(
                 "save it: longhaul result {id}{flags} --block {number} --out FILE"
             ));
         }

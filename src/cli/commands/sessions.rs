@@ -72,7 +72,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             Err(error) => Some(error.clone()),
         };
         if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
-            context.terminal.warn(trouble);
+            context.warn(trouble);
         }
         all.push(json!({
             "name": name,
@@ -89,14 +89,12 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         return Ok(code::OK);
     }
     if all.is_empty() {
-        context
-            .terminal
-            .info("no sessions yet; `longhaul call TOOL` creates one");
+        context.info("no sessions yet; `longhaul call TOOL` creates one");
         return Ok(code::OK);
     }
     let ending = context.terminal.ending();
     for line in format::table(&rows, context.terminal.out_columns(), 0, ending) {
-        context.terminal.print(&line)?;
+        context.print(&line)?;
     }
     Ok(code::OK)
 }
@@ -135,11 +133,9 @@ pub(in crate::cli) fn remove(
             match &kept {
                 None => {
                     let size = text::bytes(bytes);
-                    context
-                        .terminal
-                        .print(&format!("removed {name} ({size})"))?;
+                    context.print(&format!("removed {name} ({size})"))?;
                 }
-                Some(why) => context.terminal.warn(format!("kept {name}: {why}")),
+                Some(why) => context.warn(format!("kept {name}: {why}")),
             }
         }
         results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept.map(|why| why.to_string())}));

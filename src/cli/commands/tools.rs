@@ -44,7 +44,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
     for tool in &tools {
         if let Some(fault) = &tool.fault {
             let message = format!("not usable: {} ({fault})", tool.name);
-            context.terminal.info(&text::clean_line(&message));
+            context.info(&text::clean_line(&message));
             continue;
         }
         let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
@@ -55,7 +55,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
             _ => "",
         };
         let line = format!("{}  (if cut: {}{unless})", line.trim_end(), if_cut.label());
-        context.terminal.print(&line)?;
+        context.print(&line)?;
         let about = tool.description.as_deref().unwrap_or_default();
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
             let columns = context
@@ -64,9 +64,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
                 .unwrap_or(usize::MAX)
                 .saturating_sub(4);
             let first = text::clean_line(first.trim());
-            context
-                .terminal
-                .print(&format!("    {}", text::cut(&first, columns, ending)))?;
+            context.print(&format!("    {}", text::cut(&first, columns, ending)))?;
         }
     }
     Ok(code::OK)

@@ -19,24 +19,6 @@ use crate::{
 /// How often `--follow` checks for new messages.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Selects messages.
-#[derive(Default)]
-struct MessageFilter {
-    task: Option<TaskId>,
-    /// In lowercase.
-    text: Option<String>,
-}
-
-impl MessageFilter {
-    fn matches(&self, entry: &TrafficEntry) -> bool {
-        (self.task.is_none() || entry.task == self.task)
-            && self
-                .text
-                .as_ref()
-                .is_none_or(|text| entry.what.contains(text))
-    }
-}
-
 /// `trace`.
 pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, CliError> {
     let named = trace.of.as_ref().or(context.global.server.first());
@@ -44,20 +26,21 @@ pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Res
         None => (TraceReader::of_all(&context.paths)?, None),
         Some(of) => find_records(context, of)?,
     };
-    let filter = MessageFilter {
-        task,
-        text: trace.grep.as_ref().map(|text| text.to_lowercase()),
+    let text = trace.grep.as_ref().map(|text| text.to_lowercase());
+    let is_wanted = |entry: &TrafficEntry| {
+        (task.is_none() || entry.task == task)
+            && text.as_ref().is_none_or(|text| entry.what.contains(text))
     };
     let (is_of_all, is_recorded) = (named.is_none(), reader.has_any());
     let mut entries = reader.read()?;
-    entries.retain(|entry| filter.matches(entry));
+    entries.retain(is_wanted);
     if let Some(count) = trace.lines {
         let surplus = entries.len().saturating_sub(count);
         entries.drain(..surplus);
     }
     if entries.is_empty() && !trace.follow {
         let message = empty_message(context, trace, is_recorded);
-        context.terminal.info(&message);
+        context.info(&message);
     }
     print(context, trace, &entries)?;
     if !trace.follow {
@@ -70,7 +53,7 @@ pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Res
                 reader.take_in(&context.paths)?;
             }
             let mut entries = reader.read()?;
-            entries.retain(|entry| filter.matches(entry));
+            entries.retain(is_wanted);
             print(context, trace, &entries)?;
         }
     })
@@ -125,7 +108,7 @@ fn print(
             context.terminal.print_json(&document)?;
         } else if trace.full {
             for line in full_message(context, entry) {
-                context.terminal.print(&line)?;
+                context.print(&line)?;
             }
         } else {
             let head = head(context, entry);
@@ -134,7 +117,7 @@ fn print(
             let body_cols = columns.saturating_sub(text::width(&head) + 1);
             let line = entry.what.line(body_cols, context.terminal.ending());
             let line = format!("{head} {line}");
-            context.terminal.print(&line)?;
+            context.print(&line)?;
         }
     }
     Ok(())

@@ -102,14 +102,10 @@ fn print_ended(
         let reason = task.why().map_or(String::new(), |reason| {
             format!(": {}", text::clean_line(&reason))
         });
-        context
-            .terminal
-            .print(&format!("{} {}{reason}", task.id, task.status.label()))?;
+        context.print(&format!("{} {}{reason}", task.id, task.status.label()))?;
         if task.status == Status::InputRequired {
             let (id, flags) = (&task.id, context.flags());
-            context
-                .terminal
-                .warn(format!("{id} has a question: longhaul answer {id}{flags}"));
+            context.warn(format!("{id} has a question: longhaul answer {id}{flags}"));
         }
     }
     Ok(())
@@ -172,7 +168,7 @@ async fn wait_for(
             }
             if !reported.contains(&server) {
                 let message = format!("{why}; its tasks are waiting. {hint}");
-                context.terminal.warn(message);
+                context.warn(message);
                 reported.push(server);
             }
         }

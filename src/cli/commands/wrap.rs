@@ -50,7 +50,7 @@ fn change(
     }
     if found.is_empty() && args.servers.is_empty() {
         let message = format!("nothing to {verb}; `longhaul wrap --list` lists the servers");
-        context.terminal.info(&message);
+        context.info(&message);
     }
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
@@ -88,7 +88,7 @@ fn unwrap_file(
                     text::clean_line(&replaced.server),
                     Backup::path(&file.target).display()
                 );
-                context.terminal.warn(&message);
+                context.warn(&message);
                 kept.push(replaced);
             }
             None => kept.push(replaced),
@@ -109,7 +109,7 @@ fn unwrap_file(
             entry.name,
             Backup::path(&file.target).display()
         );
-        context.terminal.warn(&message);
+        context.warn(&message);
     }
     let change = vec![format!("  restores {}", restored.join(", "))];
     if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
@@ -122,7 +122,7 @@ fn unwrap_file(
         .map_err(|error| failed(&file.file, &error))?;
     let names = restored.join(", ");
     let line = format!("{}: unwrapped {names}", file.file.shown());
-    context.terminal.print(&text::clean_line(&line))?;
+    context.print(&text::clean_line(&line))?;
     Ok(restored)
 }
 
@@ -183,7 +183,7 @@ fn wrap_file(
                 "skipped {name}: only {} can read its envFile",
                 file.file.host
             );
-            context.terminal.warn(&words);
+            context.warn(&words);
             continue;
         }
         let fields = Value::Object(entry.fields.clone());
@@ -219,7 +219,7 @@ fn wrap_file(
     let found = replaced.iter().map(|it| it.server.clone()).collect();
     if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
         for need in needs {
-            context.terminal.warn(&need);
+            context.warn(&need);
         }
     }
     Ok(found)
@@ -230,7 +230,7 @@ fn announce(context: &mut Context<'_>, entry: &str, report: &EntryReport) -> Opt
     let notes = &report.notes;
     let Some(name) = report.known_as.clone() else {
         let line = format!("skipped {entry}: {}", notes.join("; "));
-        context.terminal.warn(&line);
+        context.warn(&line);
         return None;
     };
     let is_new = report.is_imported();
@@ -244,10 +244,10 @@ fn announce(context: &mut Context<'_>, entry: &str, report: &EntryReport) -> Opt
         if name != entry {
             note = format!("{note} as {name}");
         }
-        context.terminal.warn(&note);
+        context.warn(&note);
     }
     for note in notes.iter().filter(|_| is_new) {
-        context.terminal.warn(format!("{name}: {note}"));
+        context.warn(format!("{name}: {note}"));
     }
     Some(name)
 }
@@ -267,12 +267,7 @@ fn program() -> Result<String, CliError> {
     if let Some(path) = called.filter(|path| path.is_file()) {
         return Ok(path.display().to_string());
     }
-    let path = std::env::current_exe().map_err(|error| {
-        CliError::new(
-            code::BUG,
-            format!("could not find the path of this program: {error}"),
-        )
-    })?;
+    let path = std::env::current_exe().map_err(CliError::bug("find the path of this program"))?;
     Ok(path.display().to_string())
 }
 
@@ -293,11 +288,9 @@ fn agrees(
         return Ok(true);
     }
     let path = file.shown();
-    context
-        .terminal
-        .report(&format!("{}:", text::clean_line(&path)));
+    context.report(&format!("{}:", text::clean_line(&path)));
     for line in changes {
-        context.terminal.report(&text::clean_line(line));
+        context.report(&text::clean_line(line));
     }
     if !context.terminal.is_for_people() {
         let message = "not changed; rerun with --yes to change it";
@@ -335,7 +328,7 @@ fn save(
         names.join(", "),
         file.file.host
     );
-    context.terminal.print(&text::clean_line(&line))?;
+    context.print(&text::clean_line(&line))?;
     Ok(true)
 }
 
@@ -343,7 +336,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {
-        context.terminal.info("no agent host configuration found");
+        context.info("no agent host configuration found");
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());
@@ -361,9 +354,9 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
             }
             continue;
         }
-        context.terminal.print(&format!("{} ({path})", file.host))?;
+        context.print(&format!("{} ({path})", file.host))?;
         if let Some(error) = error {
-            context.terminal.print(&format!("  {error}"))?;
+            context.print(&format!("  {error}"))?;
         }
         for entry in &entries {
             let state = if entry.is_wrapped() {
@@ -372,7 +365,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
                 "direct"
             };
             let line = format!("  {state:<8} {}", entry.name);
-            context.terminal.print(&text::clean_line(&line))?;
+            context.print(&text::clean_line(&line))?;
         }
     }
     if context.global.json {

@@ -109,10 +109,6 @@ fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, StoreE
     }
 }
 
-fn time(at: Option<Wall>) -> Value {
-    at.map_or(Value::Null, |at| Value::String(at.rfc3339()))
-}
-
 fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {
     let content = |text: Option<&str>| redaction.content(text);
     let version = task.attempt().and_then(|attempt| attempt.version);
@@ -144,10 +140,10 @@ fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value 
         "progress": progress,
         "limits": {"idle_timeout_s": task.options.limits.idle.map(|it| it.as_secs_f64()),
             "max_time_s": task.options.limits.hard.map(|it| it.as_secs_f64())},
-        "created_at": time(Some(task.created_at)),
-        "updated_at": time(Some(task.updated_at)),
-        "settled_at": time(task.end.settled_at),
-        "gap_at": time(task.gap_at),
+        "created_at": task.created_at.rfc3339(),
+        "updated_at": task.updated_at.rfc3339(),
+        "settled_at": task.end.settled_at.map(Wall::rfc3339),
+        "gap_at": task.gap_at.map(Wall::rfc3339),
         "is_removed": task.forgotten_at.is_some(),
         "seq": task.seq,
         "result": redaction.json(result),
@@ -195,8 +191,8 @@ fn attempt(attempt: &Attempt) -> Value {
         "has_cursor": attempt.cursors.data.is_some(),
         "retry_ms": attempt.retry_ms,
         "last_value": attempt.last_value,
-        "started_at": time(Some(attempt.started_at)),
-        "ended_at": time(attempt.ended_at),
+        "started_at": attempt.started_at.rfc3339(),
+        "ended_at": attempt.ended_at.map(Wall::rfc3339),
     })
 }
 
@@ -209,7 +205,7 @@ fn question(question: &Question, redaction: &Redaction) -> Value {
     json!({
         "way": way,
         "request": redaction.json(Some(&question.request)),
-        "asked_at": time(Some(question.asked_at)),
+        "asked_at": question.asked_at.rfc3339(),
         // Only the action: the values are private.
         "answer": question.answer.as_ref().map(crate::domain::Answer::action),
         "is_delivered": question.is_delivered,
@@ -220,7 +216,7 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
     let content = |text: Option<&str>| redaction.content(text);
     let document = json!({
         "seq": entry.seq,
-        "at": time(Some(entry.at)),
+        "at": entry.at.rfc3339(),
         "attempt": entry.attempt,
         "has_event_id": entry.event_id.is_some(),
         "event": documents::event_name(&entry.what),

@@ -13,7 +13,7 @@ pub(crate) struct Replaced {
     /// The server's name in the file.
     pub(crate) server: String,
     /// The directory of its project, if the file has servers of several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<String>,
     pub(crate) original: String,
     pub(crate) wrapped: String,

@@ -5,9 +5,13 @@ use secrecy::SecretString;
 use crate::{
     domain::{
         LinkRecord, MissingVariable, NoticeLevel, Program, ServerConfig, ServerConfigs, ServerName,
-        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, Variables, server_url,
+        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
     },
-    engine::{driver::state::Driver, server_configs::Change, snapshots::ReaderId},
+    engine::{
+        driver::state::Driver,
+        server_configs::{Change, Surroundings},
+        snapshots::ReaderId,
+    },
     link::{Input, Sent},
     protocol::{ExchangeEvent, HttpError},
     transport::{ProcessGuard, Secrets, StdioOptions},
@@ -42,8 +46,7 @@ pub(super) enum WithheldError {
 /// What the configuration adds to a connection, and the environment variables that it may use.
 pub(super) struct Configured<'c> {
     pub(super) server: Option<&'c ServerConfig>,
-    pub(super) variables: &'c Variables,
-    pub(super) directory: Option<&'c String>,
+    pub(super) surroundings: &'c Surroundings,
     pub(super) insecure_http: bool,
     pub(super) guard: &'c ProcessGuard,
 }
@@ -61,7 +64,7 @@ impl Configured<'_> {
         let args = program.expanded_args(holds)?;
         options.args = args.into_iter().map(SecretString::from).collect();
         let usual = |name: &&str| {
-            let value = self.variables.get(name)?;
+            let value = self.surroundings.variables.get(name)?;
             Some(((*name).to_owned(), SecretString::from(value)))
         };
         options.env = USUAL_ENVIRONMENT.iter().filter_map(usual).collect();
@@ -70,7 +73,10 @@ impl Configured<'_> {
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
-        options.cwd = program.cwd.as_ref().or(self.directory).cloned();
+        options.cwd = program
+            .cwd
+            .clone()
+            .or_else(|| self.surroundings.directory.clone());
         options.guard = self.guard.clone();
         options.buffered = unread.clone();
         options.secrets = secrets.clone();
@@ -79,7 +85,7 @@ impl Configured<'_> {
 
     /// The value of a variable, which is a secret.
     pub(super) fn value(&self, variable: &str, secrets: &Secrets) -> Option<String> {
-        let value = self.variables.get(variable)?;
+        let value = self.surroundings.variables.get(variable)?;
         secrets.add_variable(variable, &SecretString::from(value));
         Some(value.to_owned())
     }
@@ -164,9 +170,7 @@ pub const USUAL_ENVIRONMENT: [&str; 8] = [
 pub(super) fn refused_here() -> ExchangeEvent {
     ExchangeEvent::Refused(Box::new(HttpError {
         status: 401,
-        retry_after: None,
-        error: None,
-        server_text: None,
+        ..HttpError::default()
     }))
 }
 
@@ -221,7 +225,7 @@ impl Driver<'_> {
             // A keeper that has just started may have tried without the variables, which only its clients have.
             let got_variables = server.all_variables().any(|variable| {
                 let before = older.as_ref().and_then(|older| older.get(&variable));
-                before != self.configs.variables(&name).get(&variable)
+                before != self.configs.surroundings(&name).variables.get(&variable)
             });
             if old.is_none_or(|old| credentials(&old) != credentials(&server)) | got_variables
                 && let Some(index) = self.index_of(&name)

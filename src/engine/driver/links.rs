@@ -78,7 +78,7 @@ impl Linked {
                 return None;
             }
         }
-        server.obstacle(|variable| configured.variables.get(variable).is_some())
+        server.obstacle(|variable| configured.surroundings.variables.get(variable).is_some())
     }
 
     /// The server's process, taken from the configuration before each start; `Err` is what the machine is told
@@ -417,8 +417,7 @@ impl Driver<'_> {
         let name = &linked.link.record().name;
         let configured = Configured {
             server: self.configs.to_connect(name),
-            variables: self.configs.variables(name),
-            directory: self.configs.directory(name),
+            surroundings: self.configs.surroundings(name),
             insecure_http: self.sign_in.insecure_http,
             guard: self.guard,
         };

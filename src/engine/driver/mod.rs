@@ -207,10 +207,7 @@ impl<'d> Driver<'d> {
                 journal: Journal::start(writer, options.clock, options.fuse.clone()),
                 unsaved: Unsaved::default(),
                 trouble: None,
-                own: OwnSaves {
-                    waiting: Vec::new(),
-                    next_number: 1,
-                },
+                own: OwnSaves::default(),
             },
             rng: fastrand::Rng::with_seed(options.seed),
             is_leaving: false,
@@ -407,8 +404,7 @@ impl Driver<'_> {
             if let Some(mut view) = linked.link.take_server_view() {
                 let configured = Configured {
                     server: self.configs.of_name(&view.name),
-                    variables: self.configs.variables(&view.name),
-                    directory: self.configs.directory(&view.name),
+                    surroundings: self.configs.surroundings(&view.name),
                     insecure_http: self.sign_in.insecure_http,
                     guard: self.guard,
                 };

@@ -141,6 +141,7 @@ pub(super) struct Saves {
 }
 
 /// Saves of the driver itself, not of a link.
+#[derive(Default)]
 pub(super) struct OwnSaves {
     pub(super) waiting: Vec<OwnSave>,
     pub(super) next_number: u64,

@@ -9,7 +9,7 @@ use crate::{
     domain::{NoticeLevel, ServerName, Stamp, Wall},
     engine::{
         driver::state::Linked,
-        frames::{HeldCall, KeeperStatus, Upgraded, VerbAnswer},
+        frames::{HeldCall, KeeperStatus, UpgradeOutcome, Upgraded},
         hook::Hooks,
         socket::{Listener, UpgradeJob},
         upgrade::{FORMAT, KeeperFiles, KeeperState, LinkState, TrialRun, UpgradeError},
@@ -24,16 +24,12 @@ const SAVES: UpgradeError =
     UpgradeError::Busy("a save, a sign-in or a new connection is under way");
 const WRITES: UpgradeError = UpgradeError::Busy("a server process is not reading its input");
 
-/// Why an upgrade did not take place.
-enum Kept {
-    /// Calls would be lost.
-    Held(Vec<HeldCall>),
-    Failed(UpgradeError),
-}
-
-impl From<UpgradeError> for Kept {
+impl From<UpgradeError> for UpgradeOutcome {
     fn from(error: UpgradeError) -> Self {
-        Self::Failed(error)
+        Self::NotUpgraded {
+            why: error.to_string(),
+            is_passing: matches!(error, UpgradeError::Busy(_)),
+        }
     }
 }
 
@@ -53,21 +49,14 @@ impl Driver<'_> {
             trial,
             client,
         } = job;
-        let kept = self
+        let outcome = self
             .try_upgrade(request.is_forced, trial, &client, listener, lock)
             .await;
         self.take_back();
-        let answer = match kept {
-            Kept::Held(calls) => VerbAnswer::Held(calls),
-            Kept::Failed(error) => {
-                tracing::info!(%error, "not upgraded");
-                VerbAnswer::NotUpgraded {
-                    why: error.to_string(),
-                    is_passing: error.is_passing(),
-                }
-            }
-        };
-        answer_client(&client, &answer);
+        if let UpgradeOutcome::NotUpgraded { why, .. } = &outcome {
+            tracing::info!(error = %why, "not upgraded");
+        }
+        answer_client(&client, &outcome);
     }
 
     async fn try_upgrade(
@@ -77,13 +66,13 @@ impl Driver<'_> {
         client: &std::os::unix::net::UnixStream,
         listener: &Listener,
         lock: &DriverLock,
-    ) -> Kept {
+    ) -> UpgradeOutcome {
         let paused_at = self.clock.now();
         let files = async {
             self.pause(paused_at).await?;
             let held = self.held_calls();
             if !held.is_empty() && !is_forced {
-                return Err(Kept::Held(held));
+                return Err(UpgradeOutcome::Held(held));
             }
             let (state, files) = self.capture(&trial, paused_at.wall, client, listener, lock)?;
             trial.rehearse(&state, &files)?;
@@ -91,7 +80,7 @@ impl Driver<'_> {
         };
         let files = match files.await {
             Ok(files) => files,
-            Err(kept) => return kept,
+            Err(outcome) => return outcome,
         };
         // From here on nothing waits, so nothing can end in between.
         let programs = self.links.iter().filter_map(|it| it.stdio.as_ref());
@@ -251,7 +240,7 @@ impl Driver<'_> {
         let paused_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(paused_ms, "the keeper continues in this program");
         let upgraded = Upgraded { status, paused_ms };
-        answer_client(client, &VerbAnswer::Upgraded(upgraded));
+        answer_client(client, &UpgradeOutcome::Upgraded(upgraded));
     }
 
     /// Takes over what the program that this one has replaced left. Comes before any task is restored.
@@ -300,7 +289,7 @@ impl Driver<'_> {
 }
 
 /// Tells the client that waits for the upgrade how it went.
-fn answer_client(mut client: &std::os::unix::net::UnixStream, answer: &VerbAnswer) {
+fn answer_client(mut client: &std::os::unix::net::UnixStream, answer: &UpgradeOutcome) {
     let Ok(line) = serde_json::to_string(answer) else {
         return;
     };

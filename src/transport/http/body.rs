@@ -127,11 +127,7 @@ impl Reader {
                         }
                         // Counted until the consumer polls again: it may not have room for this event yet.
                         *bytes = Box::pin(stream::empty());
-                        return Poll::Ready(ExchangeEvent::Event {
-                            id: None,
-                            retry_ms: None,
-                            data,
-                        });
+                        return Poll::Ready(ExchangeEvent::message(data));
                     }
                 }
             },

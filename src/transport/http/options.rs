@@ -143,41 +143,30 @@ pub(in crate::transport) fn check_url(text: &str) -> Result<Url, TransportError>
 pub(in crate::transport) fn check_headers(
     options: &HttpOptions,
 ) -> Result<HeaderMap, TransportError> {
+    let bad = |name: &str, why| TransportError::BadHeader {
+        name: name.to_owned(),
+        why,
+    };
     let mut headers = HeaderMap::new();
     for (name, value) in &options.headers {
-        let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else {
+        let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| {
             // The name is not repeated: it may be a misplaced secret.
-            return Err(TransportError::BadHeader {
-                name: "with an invalid name".to_owned(),
-                why: "use only letters, digits and -, as in -H 'X-Api-Key: ...'",
-            });
-        };
+            let why = "use only letters, digits and -, as in -H 'X-Api-Key: ...'";
+            bad("with an invalid name", why)
+        })?;
         if RESERVED_HEADERS.contains(&name.as_str()) {
-            return Err(TransportError::BadHeader {
-                name: name.to_string(),
-                why: "longhaul sets it itself",
-            });
+            return Err(bad(name.as_str(), "longhaul sets it itself"));
         }
-        let value = sensitive_header(value.expose_secret().trim().as_bytes());
-        let Some(value) = value else {
-            return Err(TransportError::BadHeader {
-                name: name.to_string(),
-                why: "its value contains a line break or another control character",
-            });
-        };
+        let value = sensitive_header(value.expose_secret().trim().as_bytes()).ok_or_else(|| {
+            let why = "its value contains a line break or another control character";
+            bad(name.as_str(), why)
+        })?;
         headers.append(name, value);
     }
-    if let Some(token) = options
-        .bearer
-        .as_ref()
-        .filter(|_| !headers.contains_key(AUTHORIZATION))
-    {
-        let Some(value) = bearer(token) else {
-            return Err(TransportError::BadHeader {
-                name: AUTHORIZATION.to_string(),
-                why: "the token is empty or contains a control character",
-            });
-        };
+    let token = options.bearer.as_ref();
+    if let Some(token) = token.filter(|_| !headers.contains_key(AUTHORIZATION)) {
+        let why = "the token is empty or contains a control character";
+        let value = bearer(token).ok_or_else(|| bad(AUTHORIZATION.as_str(), why))?;
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)

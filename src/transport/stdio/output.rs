@@ -91,14 +91,14 @@ impl Output {
                 () = suspension.wanted_of_stdout(), if !self.has_exited && self.too_long.is_none() => {
                     // Its log lines first: they were read already.
                     if let Ok(line) = self.log_lines.try_recv() {
-                        return message_event(line);
+                        return ExchangeEvent::message(line);
                     }
                     suspension.park_stdout(self.stdout.as_fd(), &self.read, self.stray_lines).await;
                 }
                 read = self.stdout.read_buf(&mut self.read) => {
                     self.is_stdout_done = !matches!(read, Ok(bytes) if bytes > 0);
                 }
-                Some(line) = self.log_lines.recv() => return message_event(line),
+                Some(line) = self.log_lines.recv() => return ExchangeEvent::message(line),
                 () = exited(&mut self.exit_reason), if !self.has_exited => self.has_exited = true,
                 () = sleep(DRAIN_TIMEOUT), if self.has_exited => self.is_stdout_done = true, // sleep: another process may keep the pipe open
             }
@@ -129,7 +129,7 @@ impl Output {
         }
         let limit = text::bytes(u64::try_from(self.cap).unwrap_or(u64::MAX));
         let message = format!("skipped: a message exceeds the limit of {limit}");
-        message_event(log_notification("warning", "stdout", &message))
+        ExchangeEvent::message(log_notification("warning", "stdout", &message))
     }
 
     fn on_line(&mut self, line: &[u8]) -> Option<ExchangeEvent> {
@@ -139,7 +139,7 @@ impl Output {
             if let Some(recorder) = &self.recorder {
                 recorder.line(Direction::Received, message.as_bytes());
             }
-            return Some(message_event(message));
+            return Some(ExchangeEvent::message(message));
         }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !line.is_empty()) {
             recorder.line(Direction::Received, line);
@@ -154,7 +154,7 @@ impl Output {
         let line = self.redactor.text(&line);
         let message = format!("not a message: {line}");
         (self.stray_lines <= REPORTED_STRAY_LINES)
-            .then(|| message_event(log_notification("warning", "stdout", &message)))
+            .then(|| ExchangeEvent::message(log_notification("warning", "stdout", &message)))
     }
 
     /// After the end of stdout: the remaining log lines, then why the process exited.
@@ -162,7 +162,7 @@ impl Output {
         self.process.end.notify_one();
         let why = self.process.why().await;
         if let Ok(line) = self.log_lines.try_recv() {
-            return message_event(line);
+            return ExchangeEvent::message(line);
         }
         let stray_lines = match self.stray_lines {
             0 => String::new(),
@@ -178,12 +178,4 @@ impl Output {
 async fn exited(reason: &mut watch::Receiver<Option<String>>) {
     // The sender lives until the process has exited.
     let _ = reason.wait_for(Option::is_some).await;
-}
-
-fn message_event(data: String) -> ExchangeEvent {
-    ExchangeEvent::Event {
-        id: None,
-        retry_ms: None,
-        data,
-    }
 }

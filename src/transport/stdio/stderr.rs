@@ -44,9 +44,7 @@ impl StderrTail {
     }
 
     pub(super) fn message(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        lines.join(" / ")
+        self.lines().join(" / ")
     }
 }
 

@@ -47,7 +47,7 @@ const MAX_ROWS: usize = 6;
 /// The height of a field.
 pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
     match &field.value {
-        FormValue::Typed(typed) if typed.has_lines() && has_cursor => {
+        FormValue::Typed(typed) if typed.has_lines && has_cursor => {
             typed.text().split('\n').count().clamp(1, MAX_ROWS)
         }
         _ => 1,
@@ -172,7 +172,7 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
     let mut line = Line::from(theme.span(head, role));
     let unset = || "(left out)".to_owned();
     let label = match &field.value {
-        FormValue::Typed(input) if !input.has_lines() => {
+        FormValue::Typed(input) if !input.has_lines => {
             left.put(0, 0, typed::field(theme, columns, head, input, has_cursor));
             return;
         }
@@ -194,12 +194,9 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
             left.put(0, 0, line);
             return;
         }
-        FormValue::Items {
-            is_present: true,
-            fields,
-            ..
-        } => text::plural(fields.len(), "item"),
-        FormValue::Items { .. } => unset(),
+        FormValue::Items { fields, .. } => fields
+            .as_ref()
+            .map_or_else(unset, |fields| text::plural(fields.len(), "item")),
         FormValue::Toggle(value) => {
             value.map_or_else(unset, |value| if value { "yes" } else { "no" }.to_owned())
         }

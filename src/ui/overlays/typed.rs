@@ -22,7 +22,7 @@ pub(super) fn field(
 ) -> Line<'static> {
     let role = if has_cursor { Role::Key } else { Role::Dim };
     let mut line = Line::from(theme.span(label.to_owned(), role));
-    let role = if field.is_untouched() {
+    let role = if field.is_untouched {
         Role::Dim
     } else {
         Role::Plain

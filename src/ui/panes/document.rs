@@ -84,7 +84,7 @@ pub(super) fn document(
         index += 1;
     }
     let below = document.len().saturating_sub(index);
-    if below == 0 && document.is_cut() && rows > 0 {
+    if below == 0 && document.is_cut && rows > 0 {
         let id = &task_row.view.task.id;
         let flags = &state.setup.flags;
         let note = format!(" truncated; full text: longhaul result {id}{flags}");

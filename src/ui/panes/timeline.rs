@@ -23,7 +23,7 @@ const LEAST_BAR: u16 = 20;
 pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp) {
     let theme = region.theme();
     let (begin, end) = state.timeline.window(now.wall);
-    let until = if state.timeline.follows_now() {
+    let until = if state.timeline.end.is_none() {
         "now".to_owned()
     } else {
         state.clock_day(end)

@@ -58,7 +58,7 @@ pub(in crate::cli) fn adopt_checkpoints(
     for checkpoint in select(listed, args, &server)? {
         if let Some(known) = find_known(&known_tasks, &checkpoint, &server, client_id) {
             let message = format!("{} is already here as {known}", checkpoint.id);
-            context.terminal.info(&text::clean_line(&message));
+            context.info(&text::clean_line(&message));
             continue;
         }
         match make_offer(checkpoint, args, client_id, (&tools, &convention))? {
@@ -77,7 +77,7 @@ pub(in crate::cli) fn adopt_checkpoints(
             "nothing to import: {} lists no unfinished tasks of client {client_id}, or they are already in this session",
             text::clean_line(server.name.as_str())
         );
-        context.terminal.info(&message);
+        context.info(&message);
         return Ok(code::OK);
     }
     for offer in &offers {
@@ -88,7 +88,7 @@ pub(in crate::cli) fn adopt_checkpoints(
             server.name,
             offer.state
         );
-        context.terminal.report(&text::clean_line(&message));
+        context.report(&text::clean_line(&message));
     }
     if !args.yes && !confirm(context, "import them? y/N")? {
         return Err(CliError::usage(
@@ -243,7 +243,7 @@ fn report_missing_arguments(
         text::shell_word(client_id),
         text::shell_word(&checkpoint.id),
     );
-    context.terminal.report(&text::clean_line(&message));
+    context.report(&text::clean_line(&message));
 }
 
 /// `running, 15/50`.

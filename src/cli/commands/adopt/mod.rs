@@ -56,7 +56,7 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
             let message = format!(
                 "nothing to import: {name} lists no tasks, or they are already in this session"
             );
-            context.terminal.info(&message);
+            context.info(&message);
         }
         report_adopted(context, &mut reader, &ids)?;
         live.leave(context, &[]).await;
@@ -76,15 +76,13 @@ fn adopt_from_file(
     };
     let state = read_file(path).map_err(failed)?;
     if state.skipped > 0 {
-        context.terminal.info(&format!(
+        context.info(&format!(
             "skipped {} (finished, without a tool name, or duplicates)",
             text::plural(state.skipped, "task")
         ));
     }
     if state.tasks.is_empty() {
-        context
-            .terminal
-            .info("nothing to import: the file has no unfinished tasks");
+        context.info("nothing to import: the file has no unfinished tasks");
         return Ok(code::OK);
     }
     let tasks = select_tasks(state.tasks, args.server_task.as_deref()).map_err(failed)?;
@@ -118,7 +116,7 @@ fn adopt_from_file(
             server_url::redacted(&url),
             offer.state
         );
-        context.terminal.report(&text::clean_line(&message));
+        context.report(&text::clean_line(&message));
     }
     if !args.yes && !confirm(context, "call them? y/N")? {
         return Err(CliError::usage(
@@ -236,5 +234,5 @@ pub(in crate::cli) fn report_missing_arguments(
         text::shell_word(&path.display().to_string()),
         text::shell_word(&task.id),
     );
-    context.terminal.report(&text::clean_line(&message));
+    context.report(&text::clean_line(&message));
 }

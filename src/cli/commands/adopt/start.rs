@@ -41,7 +41,7 @@ pub(in crate::cli) fn report_adopted(
             format::task_title(&task).trim_end(),
             task.server
         );
-        context.terminal.print(&text::clean_line(&line))?;
+        context.print(&text::clean_line(&line))?;
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ mod report;
 mod servers;
 
 use crate::cli::{
-    args::DoctorArgs,
     commands::doctor::{
         machine::{configuration, disk, files, keeper, logins, proxies, sessions, terminal},
         report::{Checks, Severity, print},
@@ -20,7 +19,7 @@ use crate::cli::{
 /// `startup_errors` are failures to open the state directory or the log, which other commands exit with.
 pub(in crate::cli) fn doctor(
     context: &mut Context<'_>,
-    args: &DoctorArgs,
+    is_offline: bool,
     startup_errors: Vec<String>,
 ) -> Result<u8, CliError> {
     let mut checks = Checks::default();
@@ -44,7 +43,7 @@ pub(in crate::cli) fn doctor(
     sessions(context, &mut checks);
     logins(context, &mut checks);
     proxies(&mut checks);
-    if !args.offline {
+    if !is_offline {
         servers(context, &mut checks);
     }
     let is_wrong = checks

@@ -100,7 +100,7 @@ pub(in crate::cli) fn print(context: &mut Context<'_>, checks: &Checks) -> Resul
             .map_or(String::new(), |next| format!("; {next}"));
         let (label, subject) = (check.severity.label(), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
-        context.terminal.print(&text::clean_line(&line))?;
+        context.print(&text::clean_line(&line))?;
     }
     Ok(())
 }

@@ -45,23 +45,19 @@ pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
-    context
-        .terminal
-        .print(&format!("wrote {}", path.display()))?;
-    context.terminal.print(
+    context.print(&format!("wrote {}", path.display()))?;
+    context.print(
         "To start the keeper after each boot, so that unfinished calls resume without you, run:",
     )?;
     for line in &next {
-        context.terminal.print(&format!("  {line}"))?;
+        context.print(&format!("  {line}"))?;
     }
     if service.manager == ServiceManager::Systemd {
-        context.terminal.print(
+        context.print(
             "The last command also keeps it running after you log out. `longhaul doctor` shows what happens at logout now.",
         )?;
         if !Path::new("/run/systemd/system").exists() {
-            context
-                .terminal
-                .info("systemd is not running on this machine, so the file has no effect");
+            context.info("systemd is not running on this machine, so the file has no effect");
         }
     }
     Ok(code::OK)

@@ -33,10 +33,7 @@ pub(super) fn upgrade(
     context.may_act()?;
     // The keeper works in another directory.
     let program = to.map_or_else(std::env::current_exe, std::path::absolute);
-    let program = program.map_err(|error| {
-        let message = format!("could not find the path of the program: {error}");
-        CliError::new(code::BUG, message)
-    })?;
+    let program = program.map_err(CliError::bug("find the path of the program"))?;
     let mut request = UpgradeRequest {
         program,
         is_forced: false,
@@ -48,9 +45,7 @@ pub(super) fn upgrade(
             None => return none(context),
             Some(UpgradeOutcome::Upgraded(upgraded)) => return report(context, &upgraded),
             Some(UpgradeOutcome::Held(calls)) if now => {
-                context
-                    .terminal
-                    .report(&listed("The upgrade would lose", &calls));
+                context.report(&listed("The upgrade would lose", &calls));
                 if !yes && !confirm(context, "Upgrade and lose them?")? {
                     return Ok(code::REFUSED);
                 }
@@ -62,7 +57,7 @@ pub(super) fn upgrade(
                     let waiting = "Waiting, because the upgrade would lose";
                     let hint = "Press Ctrl-C to stop waiting, or use --now to upgrade immediately.";
                     let list = listed(waiting, &calls);
-                    context.terminal.report(&format!("{list}\n{hint}"));
+                    context.report(&format!("{list}\n{hint}"));
                     waits_for = calls;
                 }
                 HELD_EVERY

@@ -36,10 +36,10 @@ pub(in crate::cli) fn approve(
         return context.finish(&json!({"server": args.name, "is_approved": true}), &message);
     }
     let title = format!("{} would run with your permissions:", server.name);
-    context.terminal.report(&text::clean_line(&title));
+    context.report(&text::clean_line(&title));
     let program = bound(&program);
     for line in start_summary(&program) {
-        context.terminal.report(&format!("  {line}"));
+        context.report(&format!("  {line}"));
     }
     if !args.yes && !confirm(context, "approve? y/N")? {
         return Err(CliError::usage("not approved; rerun with --yes to approve"));
@@ -81,7 +81,7 @@ pub(in crate::cli) fn consent(
         )));
     }
     for line in header_destinations(url, &server.headers, "would go") {
-        context.terminal.report(&line);
+        context.report(&line);
     }
     if !args.yes && !confirm(context, "allow? y/N")? {
         return Err(CliError::usage(

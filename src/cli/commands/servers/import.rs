@@ -28,7 +28,7 @@ pub(in crate::cli) fn import(
         None => locations::existing(),
     };
     if files.is_empty() {
-        context.terminal.info(&format!(
+        context.info(&format!(
             "{}; import another file with `longhaul servers import FILE`",
             ServerFindings::NONE
         ));
@@ -47,7 +47,7 @@ pub(in crate::cli) fn import(
         }
         for line in consent::header_destinations(url, headers, "would go") {
             let line = format!("{}: {line}", text::clean_line(name));
-            context.terminal.report(&line);
+            context.report(&line);
         }
         confirm(context, "allow? y/N")
     };
@@ -84,7 +84,7 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliEr
         return context.terminal.print_pretty(document);
     }
     for line in lines(reports, true) {
-        context.terminal.print(&line)?;
+        context.print(&line)?;
     }
     Ok(())
 }

@@ -30,10 +30,10 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         return Ok(code::OK);
     }
     for notice in config.notices.clone() {
-        context.terminal.report(&notice);
+        context.report(&notice);
     }
     if rows.is_empty() {
-        context.terminal.info(
+        context.info(
             "no servers yet; add one with `longhaul servers add NAME URL`, or import some with `longhaul servers import`",
         );
     }
@@ -44,7 +44,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
     }
     let ending = context.terminal.ending();
     for line in format::table(&rows, context.terminal.out_columns(), 1, ending) {
-        context.terminal.print(line.trim_end())?;
+        context.print(line.trim_end())?;
     }
     Ok(code::OK)
 }

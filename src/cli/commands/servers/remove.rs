@@ -47,7 +47,7 @@ pub(in crate::cli) fn remove(
             "{name} has {tasks} in session {session}; if you remove it, the session keeps the server but loses its \
              configured headers and limits"
         );
-        context.terminal.report(&text::clean_line(&warning));
+        context.report(&text::clean_line(&warning));
         if !args.yes && !confirm(context, "remove it? y/N")? {
             return Err(CliError::usage(
                 "not removed; rerun with --yes to remove it",
@@ -65,7 +65,7 @@ pub(in crate::cli) fn remove(
             Ok(()) => from.push(format!("session {}", context.paths.session())),
             Err(fail) if is_configured => {
                 let line = format!("longhaul: {}", fail.message());
-                context.terminal.info(&line);
+                context.info(&line);
             }
             Err(fail) => return Err(fail),
         }

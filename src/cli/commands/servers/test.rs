@@ -12,7 +12,6 @@ use crate::{
         error::{CliError, code, worst},
         json as documents,
         live_session::{LiveEvent, LiveSession},
-        server_args::TestServersArgs,
         target::{TargetChoice, Targets},
     },
     domain::{IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url, text},
@@ -38,15 +37,12 @@ struct TestSuccess {
 }
 
 /// `servers test`.
-pub(in crate::cli) fn test(
-    context: &mut Context<'_>,
-    args: &TestServersArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> Result<u8, CliError> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
     let one = |server: ServerRef| vec![(server.name.clone(), Ok(server), String::new())];
-    let wanted: Vec<TargetChoice> = match (&args.name, named.as_slice()) {
+    let wanted: Vec<TargetChoice> = match (name, named.as_slice()) {
         (Some(name), _) => one(servers.named(name)?),
         (None, []) => servers.choices().collect(),
         (None, _) => one(servers.one()?),
@@ -211,7 +207,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
                 .strip_prefix(&format!("{name} "))
                 .unwrap_or(&message);
             let message = message.strip_prefix("is ").unwrap_or(message);
-            return context.terminal.print(&format!("{name}: {message}"));
+            return context.print(&format!("{name}: {message}"));
         }
     };
     let offered = success
@@ -229,7 +225,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
     let era = view.map_or(String::new(), |view| {
         format!(", MCP {} ({})", view.era, view.era_why)
     });
-    context.terminal.print(&format!(
+    context.print(&format!(
         "{name}: answers in {} ms{info}{era}, {tools}",
         success.took_ms
     ))?;
@@ -240,7 +236,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
             if_cut.reason.message(),
             text::first_of(&tools, MAX_NAMED_TOOLS)
         );
-        context.terminal.print(&text::clean_line(&line))?;
+        context.print(&text::clean_line(&line))?;
     }
     Ok(())
 }

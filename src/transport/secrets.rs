@@ -362,10 +362,7 @@ impl Redactor {
         let json = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let json = without_nan(json);
-        match self.mask.json(&json, has_escapes) {
-            Some(masked) => masked,
-            None => json,
-        }
+        self.mask.json(&json, has_escapes).unwrap_or(json)
     }
 
     /// Redacts any other text, such as an event id.

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    entry::{Editor, ImportEntry, read},
+    entry::{Editor, read},
     reason::FileError,
+    server::ImportEntry,
 };
 use crate::config::{import::entry::Dialect, settings::line_of};
 

@@ -7,16 +7,18 @@ mod entry;
 pub(super) mod formats;
 pub(crate) mod locations;
 mod reason;
+mod server;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub(crate) use self::entry::{PassedVariables, holds_secret};
 use self::{
-    entry::{Editor, ImportEntry, ImportableServer},
+    entry::Editor,
     reason::{FileError, SkipReason},
+    server::{ImportEntry, ImportableServer},
 };
+pub(crate) use self::{entry::holds_secret, server::PassedVariables};
 use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
 use crate::{
     app::ServerFindings,

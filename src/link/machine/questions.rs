@@ -79,9 +79,7 @@ impl Link {
             }
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
-            None if kind == QuestionKind::Sampling => {
-                self.newest_of_one_host(kind).into_iter().collect()
-            }
+            None if kind == QuestionKind::Sampling => Vec::from_iter(self.newest_of_one_host(kind)),
             None => self.at_work(),
         };
         whose.retain(|id| self.can_ask(id, kind));
@@ -90,7 +88,7 @@ impl Link {
                 return;
             }
             // A host of the modern era can be asked only during its own call.
-            whose = self.newest_of_one_host(kind).into_iter().collect();
+            whose = Vec::from_iter(self.newest_of_one_host(kind));
         }
         if whose.is_empty() && !kind.is_elicitation() {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The reply to actions in a read-only window.
-pub(super) const READ_ONLY: &str = "read-only: tasks can't be started, changed or stopped";
+pub(super) const READ_ONLY: &str = "not available on a read-only screen";
 
 /// Actions that start, change or stop something.
 const CHANGES: [Action; 16] = [
@@ -165,7 +165,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         }
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.detail.tab {
-                Tab::Result => "the cursor is not on a part of the content",
+                Tab::Result => "there is no part of a result here to save or open",
                 _ => "only parts of a result can be saved or opened",
             }
             .to_owned(),

@@ -92,17 +92,17 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
     if away.asleep {
         let (from, until) = (away.from, away.until);
         let [from, until] = [from, until].map(|at| state.clock_minutes(at));
-        absence = format!("{absence} (asleep {from}-{until})");
+        absence = format!("{absence}, asleep {from}-{until}");
     }
     let happened = if parts.is_empty() {
         "nothing finished".to_owned()
     } else {
         parts.join(", ")
     };
-    let line = format!("While you were away {absence}: {happened}");
+    let line = format!("While you were away ({absence}): {happened}");
     let whole = match away.updates {
         0 => line.clone(),
         updates => format!("{line}; {}", text::plural(updates, "update")),
     };
-    Some([whole, line, format!("Away {absence}: {happened}")])
+    Some([whole, line, format!("Away ({absence}): {happened}")])
 }

@@ -10,7 +10,7 @@ use super::task_row::{TaskRow, short_arguments};
 
 /// The values of `status:`: a status, a pending request, or the connectivity.
 const STATUS_VALUES: &str = "\
-    running, input-required, asks, paused, completed, done, failed, cancelled, lost, unknown, pausing, resuming, \
+    queued, running, input-required, asks, paused, completed, done, failed, cancelled, lost, unknown, pausing, resuming, \
     cancelling, live, quiet, reconnecting, offline, needs-login, unwatched, idle";
 
 /// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`, `by:claude-code`. A task must match all terms.
@@ -79,7 +79,7 @@ impl Filter {
             let is_address = rest.starts_with("//") || rest.bytes().all(|it| it.is_ascii_digit());
             if !TermField::VARIANTS.contains(&key) {
                 let text = format!(
-                    "{key}: is not a filter key; expected one of: {}",
+                    "\"{key}:\" is not a filter key; expected one of: {}",
                     TermField::VARIANTS.join(", ")
                 );
                 return (is_key && !is_address).then_some(text);
@@ -90,8 +90,9 @@ impl Filter {
                     .split(", ")
                     .any(|state| state.starts_with(&rest))
             };
-            (key == "status" && !is_state())
-                .then(|| format!("{rest} is not a status; expected one of: {STATUS_VALUES}"))
+            (key == "status" && !is_state()).then(|| {
+                format!("\"status:{rest}\" matches nothing; expected one of: {STATUS_VALUES}")
+            })
         })
     }
 
@@ -142,7 +143,7 @@ impl Term {
         let has = |text: &str| text.to_lowercase().contains(&self.text);
         match self.field {
             Some(TermField::Status) => {
-                task.status.label().starts_with(&self.text)
+                task.state_label().starts_with(&self.text)
                     || (self.text == "done" && task.status == Status::Completed)
                     || (self.text == "asks" && task.status == Status::InputRequired)
                     || task
@@ -164,7 +165,7 @@ impl Term {
                     || has(task.title())
                     || has(&task.tool)
                     || has(task.server.as_str())
-                    || has(task.status.label())
+                    || has(task.state_label())
                     || task.tag.as_deref().is_some_and(has)
                     || task.note.as_deref().is_some_and(has)
                     || task.caller.as_ref().is_some_and(|it| has(&it.label()))

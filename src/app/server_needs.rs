@@ -12,10 +12,10 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let flags = &state.setup.flags;
     let message = match (&server.obstacle, &server.state) {
         (Some(ServerObstacle::Approval), _) => format!(
-            "this stdio server needs your approval; press {key} to review it, or run longhaul servers approve {name}"
+            "this stdio server needs your approval; press {key} to review it, or run `longhaul servers approve {name}`"
         ),
         (Some(ServerObstacle::Consent(names)), _) => format!(
-            "sending {} there needs your consent; press {key} to review it, or run longhaul servers consent {name}",
+            "sending {} there needs your consent; press {key} to review it, or run `longhaul servers consent {name}`",
             names.join(", ")
         ),
         (Some(ServerObstacle::Variables(names)), _) => {
@@ -35,7 +35,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
                 why,
                 takes_sign_in: true,
             },
-        ) => format!("{why}; press {key} to sign in, or run longhaul login {name}{flags}"),
+        ) => format!("{why}; press {key} to sign in, or run `longhaul login {name}{flags}`"),
         (None, LinkState::NeedsLogin { why, .. } | LinkState::NotStarted { why, .. }) => {
             why.clone()
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
 use crate::domain::{
-    OnInput, Status, Wall,
+    OnInput, Status, Task, Wall,
     text::{self, DurationError},
 };
 
@@ -66,10 +66,11 @@ pub(in crate::cli) fn whole_number(text: &str) -> Result<usize, NotWhole> {
 #[error("expected a whole number")]
 pub(in crate::cli) struct NotWhole;
 
-/// Parses a status label; `done` is an alias of `completed`.
+/// Parses the status of a task; `done` is an alias of `completed`.
 pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let values = Status::LABELS.map(|label| {
+    let labels = || std::iter::once(Task::QUEUED).chain(Status::LABELS);
+    let values = labels().map(|label| {
         let value = PossibleValue::new(label);
         if label == completed {
             value.alias("done")
@@ -77,10 +78,8 @@ pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Val
             value
         }
     });
-    PossibleValuesParser::new(values).map(move |typed| {
-        let label = Status::LABELS.into_iter().find(|label| *label == typed);
-        label.unwrap_or(completed)
-    })
+    PossibleValuesParser::new(values)
+        .map(move |typed| labels().find(|label| *label == typed).unwrap_or(completed))
 }
 
 pub(in crate::cli) fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {

@@ -101,12 +101,12 @@ pub(in crate::cli) async fn follow(
             let mut others = live.lost_by_quitting();
             others.retain(|(other, _)| *other != id);
             let view = live.tasks.get(&id).cloned();
-            let is_queued = view.as_ref().is_some_and(|view| view.task.is_queued());
+            let status = view.as_ref().map(|view| view.task.state_label());
             // Only the exit of the driver ends a call.
             let if_cut = view.and_then(|view| view.if_cut.clone());
             let if_cut = if_cut.filter(|_| live.is_driver);
             live.close();
-            let message = quit_message(context, &id, is_queued, if_cut.as_ref());
+            let message = quit_message(context, &id, status, if_cut.as_ref());
             context.report(&message);
             if let Some((_, why)) = others.first() {
                 let message = format!(
@@ -120,7 +120,11 @@ pub(in crate::cli) async fn follow(
         }
         Err(fail) => {
             live.close();
-            Err(fail)
+            if fail.code() != code::DRIVER_SILENT {
+                return Err(fail);
+            }
+            let message = format!("{}; the call is {id}: longhaul watch {id}", fail.message());
+            Err(CliError::new(fail.code(), message))
         }
     }
 }
@@ -129,16 +133,16 @@ pub(in crate::cli) async fn follow(
 fn quit_message(
     context: &Context<'_>,
     id: &TaskId,
-    is_queued: bool,
+    status: Option<&str>,
     if_cut: Option<&IfCut>,
 ) -> String {
     let flags = context.flags();
     let how = format!("longhaul watch {id}{flags}, longhaul cancel {id}{flags}");
     let Some(if_cut) = if_cut else {
-        let stays = if is_queued {
-            "stays queued"
-        } else {
-            "keeps running"
+        let running = Status::Running.label();
+        let stays = match status.filter(|status| *status != running) {
+            Some(status) => format!("stays {status}"),
+            None => "keeps running".to_owned(),
         };
         return format!("detached; {id} {stays} ({how})");
     };

@@ -87,7 +87,7 @@ pub(in crate::cli) fn task(
         "arguments": parsed(&task.arguments),
         "origin": task.options.origin,
         "caller": task.caller.as_deref().map(caller),
-        "status": task.status.label(),
+        "status": task.state_label(),
         "reason": task.why(),
         "notice": task.notice,
         "contact": contact.label(),

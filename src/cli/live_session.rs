@@ -32,8 +32,7 @@ use crate::{
 /// How long a command is silent before it tells why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
-const NOT_DRIVEN: &str =
-    "no process drives this session; showing saved data, because --readonly never drives";
+const NOT_DRIVEN: &str = "no process runs this session's calls; showing saved data";
 
 /// What a command reacts to.
 #[derive(Debug)]

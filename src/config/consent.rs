@@ -203,7 +203,7 @@ pub(crate) fn consent_on_screen(
     let message = match server.and_then(not_set) {
         Some(missing) => format!("{name} is not ready: {missing}"),
         None if sent.is_empty() => format!(
-            "{name} needs no approval; to use other credentials, start longhaul with -H or --bearer-env"
+            "{name} needs no sign-in or approval; to use other credentials, start longhaul with -H or --bearer-env"
         ),
         None => format!(
             "{name} gets {}; if the server refuses it, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",

@@ -143,7 +143,7 @@ impl CutReason {
             Self::ServerTask => {
                 "the server runs the call as a task, which longhaul finds by its id"
             }
-            Self::UnboundTask => "server task that survives the end of its session",
+            Self::UnboundTask => "a server task, which outlives the MCP session",
             Self::RanAsTask => "the last call of this tool ran as a server task",
             Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",
             Self::CheckpointOfConnection { step: None } => {
@@ -153,7 +153,7 @@ impl CutReason {
                 "resumable as long as the server keeps the events and the MCP session"
             }
             Self::SessionTask => "resumable unless the server ends the task with the MCP session",
-            Self::ExpiredTask => "server task; its retention period has expired",
+            Self::ExpiredTask => "server task; its TTL has expired",
             Self::ServerProcess => "longhaul runs this server's process, and both end together",
             Self::ModernCall => {
                 "not a server task; in MCP 2026-07-28, a closed connection cancels it"
@@ -229,6 +229,8 @@ impl IfCut {
                     CutReason::Checkpoint { step }
                 }
             }
+            // Without a step, the server may still answer that it runs the call as a task.
+            _ if era == Some(Era::Modern) && attempt.last_value.is_none() => CutReason::MayBeTask,
             _ if era == Some(Era::Modern) => CutReason::ModernCall,
             _ if attempt.version == Some(ProtocolVersion::V20241105) => CutReason::HttpSse,
             _ if attempt.cursors.newest.is_some() => CutReason::EventStore,

@@ -66,7 +66,8 @@ pub fn whole_percent(fraction: f64) -> u8 {
         clippy::cast_sign_loss,
         reason = "clamped to what a percentage holds"
     )]
-    let whole = (fraction.clamp(0.0, 1.0) * 100.0) as u8;
+    // A quotient such as 29 / 50 can be a trifle too small.
+    let whole = (fraction.clamp(0.0, 1.0) * 100.0 + 1e-9) as u8;
     whole.min(99)
 }
 
@@ -213,7 +214,8 @@ mod tests {
         let percent =
             |value, total| Progress::reported(value, Some(total), None).and_then(|p| p.percent());
         assert_eq!(percent(50.0, 50.0), Some(99));
-        assert_eq!(percent(30.0, 50.0), Some(60));
+        assert_eq!(percent(29.0, 50.0), Some(58));
+        assert_eq!(percent(57.0, 100.0), Some(57));
         assert_eq!(percent(4.0, f64::NAN), None);
     }
 

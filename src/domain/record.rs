@@ -151,6 +151,9 @@ impl Task {
         }
     }
 
+    /// What [`Self::state_label`] returns for a call that waits to be sent.
+    pub const QUEUED: &'static str = "queued";
+
     /// The current attempt.
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
@@ -160,6 +163,14 @@ impl Task {
     pub fn is_queued(&self) -> bool {
         let attempt = self.attempt().filter(|_| !self.status.is_settled());
         attempt.is_some_and(|attempt| attempt.phase == Phase::Queued)
+    }
+
+    /// The status for people and scripts: a call that waits to be sent does not run.
+    pub fn state_label(&self) -> &'static str {
+        match self.status {
+            Status::Running if self.is_queued() => Self::QUEUED,
+            _ => self.status.label(),
+        }
     }
 
     /// The number of attempts, including those that are no longer kept.
@@ -188,7 +199,7 @@ impl Task {
             return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.options.protocol == Some(version) {
-            return Some("set with --protocol or in the configuration".to_owned());
+            return Some("pinned, not negotiated".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }

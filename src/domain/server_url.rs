@@ -20,7 +20,9 @@ pub enum UrlError {
     #[error("the URL must begin with http:// or https://")]
     Scheme,
     /// Credentials in a URL would end up on the screen and in files.
-    #[error("the URL contains a password; use -H or --bearer-env, which are never stored")]
+    #[error(
+        "the URL contains a password; send it in a header instead: -H 'Authorization: Bearer ${{VARIABLE}}'"
+    )]
     Password,
     /// Not a URL.
     #[error(transparent)]

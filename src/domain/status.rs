@@ -141,7 +141,7 @@ pub enum LostReason {
         server_text: Option<String>,
     },
     /// The time to live of the server task expired.
-    #[error("the time to live of its server task has expired")]
+    #[error("the TTL of its server task has expired")]
     TaskExpired,
     /// The user gave up on a task with unknown outcome.
     #[error("you marked it as lost")]
@@ -179,7 +179,7 @@ pub enum UnknownReason {
     #[error("the stream broke, and this server can't resume streams")]
     NoReplay,
     /// A server or proxy responded to the call with this HTTP status; the tool may have run.
-    #[error("the call got HTTP {0}; the tool may have run")]
+    #[error("the server answered the call with HTTP {0}; the tool may have run")]
     HttpStatus(u16),
     /// The call was sent, but the server's list of checkpoints doesn't contain it.
     #[error("the call was sent, but the server doesn't list a checkpoint for it")]

@@ -70,9 +70,16 @@ pub(super) async fn follow(
     } else {
         Hello::ours(contract)
     };
-    if !is_understood(&hello, contract) || send(&mut lines, &ours).await.is_err() {
+    if !is_understood(&hello, contract) {
+        // A driver that was killed may have said half of it.
+        if has_ended(&mut lines).await {
+            return Some(Ending::DriverGone);
+        }
         let words = other_here(&hello, &options.paths);
         return Some(sit_out(&mut lines, &words, snapshots, own).await);
+    }
+    if send(&mut lines, &ours).await.is_err() {
+        return Some(Ending::DriverGone);
     }
     // Another process may have driven in between without reporting what was removed.
     watcher.look(snapshots, &options.paths, false);
@@ -199,7 +206,9 @@ async fn read_events(
         if line == PONG {
             continue;
         }
-        let news = serde_json::from_str::<SessionEvent>(&line).ok()?;
+        let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
+            return has_ended(from_driver).await.then_some(Ending::DriverGone);
+        };
         match (&news, &mut first) {
             (SessionEvent::Task(view), Some(first)) => {
                 first.insert(view.task.id.clone());
@@ -307,6 +316,14 @@ async fn first_frame(
     }
     let rest = DRIVER_WITHIN.saturating_sub(STOPPED_WITHIN);
     tokio::time::timeout(rest, lines.next()).await.ok()
+}
+
+/// Whether nothing more comes, so that the last line may be half of one.
+async fn has_ended(
+    lines: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
+) -> bool {
+    let next = tokio::time::timeout(STOPPED_WITHIN, lines.next()).await;
+    matches!(next, Ok(None | Some(Err(_))))
 }
 
 /// Whether a process is stopped, as by Ctrl-Z.

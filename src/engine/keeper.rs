@@ -236,7 +236,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The lock's holder does not answer on its socket.
-    #[error("process {0} drives this session and does not answer")]
+    #[error("process {0} runs this session's calls but does not answer")]
     Silent(u32),
     /// It answered with something else.
     #[error("the program that answers on {socket} is not longhaul: {why}", socket = .socket.display())]

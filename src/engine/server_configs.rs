@@ -224,13 +224,13 @@ fn clash(file: &str, names: &[ServerName], other: &str) -> String {
         more => format!(" and {more} more"),
     };
     let (are, another, them) = match names.len() {
-        1 => ("is", "another one of that name", "it"),
-        _ => ("are", "others of these names", "them"),
+        1 => ("is", "a different server of that name", "it"),
+        _ => ("are", "different servers of these names", "them"),
     };
     let pid = std::process::id();
     let words = format!(
         "{}{more} of {file} {are} not used: the process that runs this session's calls (process {pid}) has {another}, {other}; \
-         name {them} otherwise, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
+         rename {them}, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
         listed.join(", "),
     );
     text::clean_line(&words).into_owned()

@@ -406,7 +406,8 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
     let pid = holder.map_or(String::new(), |pid| format!(" (process {pid})"));
     let words = if holder.is_some_and(is_stopped) {
         format!(
-            "the longhaul process that runs this session's calls{pid} is suspended (Ctrl-Z); `fg` in its terminal resumes it"
+            "the longhaul process that runs this session's calls is suspended; resume it with `fg` in its terminal, or with `kill -CONT {}`",
+            holder.unwrap_or_default()
         )
     } else {
         format!(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{EventId, RequestError, Row, SessionRequest, SessionRequestId, SessionResponse, Task},
+    domain::{
+        EventId, RequestError, Row, SessionRequest, SessionRequestId, SessionResponse, Task, Wall,
+    },
     protocol::{ExchangeEvent, Request},
 };
 
@@ -17,7 +19,12 @@ pub type SaveToken = u64;
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Unsettled tasks from the session file, each with the event ids that its history holds.
-    Restored(Vec<(Task, Vec<EventId>)>),
+    Restored {
+        /// The tasks.
+        tasks: Vec<(Task, Vec<EventId>)>,
+        /// When a process last drove the session, as far as known.
+        driven_until: Option<Wall>,
+    },
     /// A request of a user.
     Ask {
         /// The number of the request, which its answer carries.

@@ -232,9 +232,12 @@ impl Link {
             self.woke_up();
         }
         match input {
-            Input::Restored(tasks) => tasks
+            Input::Restored {
+                tasks,
+                driven_until,
+            } => tasks
                 .into_iter()
-                .for_each(|(task, ids)| self.restore(task, ids)),
+                .for_each(|(task, ids)| self.restore(task, ids, driven_until)),
             Input::Ask { ask, what } => self.asked(ask, what),
             Input::Arrived { exchange, arrival } => self.arrived(exchange, arrival),
             Input::Timer => self.schedule.needs_advance = true,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Connectivity, Progress, Status, TaskId, TaskView, Wall, text};
+use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text};
 
 /// The tool that waits for a call and returns its result.
 pub(super) const COLLECT: &str = "longhaul_collect";
@@ -127,8 +127,12 @@ pub(super) fn schema() -> Value {
 /// or the text, so both say everything. `flags` select the session on the command line.
 pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wall) -> Value {
     let id = &view.task.id;
+    let lead = match view.task.state_label() {
+        Task::QUEUED => "Queued",
+        _ => "Still running",
+    };
     let words = format!(
-        "Still running as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
+        "{lead} as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
          result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now)
     );
@@ -183,6 +187,9 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
              (longhaul login {server}); until then nothing is sent",
             server = text::shell_word(task.server.as_str())
         )),
+        Status::Running if task.is_queued() => {
+            Some(format!("not sent to the server yet, waiting for {age}"))
+        }
         Status::Running => None,
         Status::InputRequired => Some(format!(
             "waiting for the answer to a question; a person can answer with: longhaul answer {}",
@@ -192,7 +199,7 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
             "{} after {age}, not collected yet",
             task.status.label()
         )),
-        _ => Some(format!("{}, begun {age} ago", task.status.label())),
+        _ => Some(format!("{}, started {age} ago", task.status.label())),
     };
     if let Some(ended) = ended {
         return ended;
@@ -213,7 +220,7 @@ fn summary(view: &TaskView, now: Wall) -> Value {
     json!({
         "id": task.id.as_str(),
         "tool": task.tool,
-        "status": task.status.label(),
+        "status": task.state_label(),
         "age_seconds": age(view, now).as_secs(),
         "progress": task.progress.as_ref().and_then(Progress::ratio),
     })

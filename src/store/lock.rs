@@ -10,8 +10,9 @@ use std::{
 use super::{
     Paths, StoreError,
     error::plain,
-    paths::{check_file, companion, open_own_file},
+    paths::{check_file, companion, modified_at, open_own_file, system_time},
 };
+use crate::domain::Wall;
 
 /// Held by a client that starts a keeper, so that of several only one does.
 #[derive(Debug)]
@@ -48,7 +49,10 @@ pub(super) fn try_lock(path: &Path) -> Result<Option<File>, StoreError> {
 
 /// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
-pub struct DriverLock(File);
+pub struct DriverLock {
+    file: File,
+    driven_until: Option<Wall>,
+}
 
 impl DriverLock {
     /// Takes the lock if it is free, and writes our process id into it.
@@ -63,21 +67,37 @@ impl DriverLock {
                 break file;
             }
         };
+        let before = file.metadata().ok().filter(|before| before.len() > 0);
+        let driven_until = before.as_ref().and_then(modified_at);
         // Only for display: on a full disk the lock itself still holds.
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Some(Self(file)))
+        Ok(Some(Self { file, driven_until }))
+    }
+
+    /// When the last driver before this one gave a sign of life.
+    pub fn driven_until(&self) -> Option<Wall> {
+        self.driven_until
+    }
+
+    /// Notes that this process drives the session now.
+    pub fn note_driven(&self, now: Wall) {
+        // Without it, the next driver shows a longer time as unwatched.
+        let _ = self.file.set_modified(system_time(now));
     }
 
     /// The open file that holds the lock. Whoever has a duplicate of it holds the lock too.
     pub fn file(&self) -> &File {
-        &self.0
+        &self.file
     }
 
     /// Continues to hold the lock of a keeper whose program was replaced by this one.
     pub fn inherit(file: File) -> Self {
-        Self(file)
+        Self {
+            file,
+            driven_until: None,
+        }
     }
 
     /// Removes every file of the session except quarantined copies, and releases the lock.
@@ -163,9 +183,9 @@ fn is_at(file: &File, path: &Path) -> bool {
 impl Drop for DriverLock {
     fn drop(&mut self) {
         // An empty file means that there is no driver.
-        let _ = self.0.rewind().and_then(|()| self.0.set_len(0));
+        let _ = self.file.rewind().and_then(|()| self.file.set_len(0));
         // Closing the file is not enough: a child that is being started at this moment holds it too.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
         fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::StoreError;
@@ -179,9 +179,7 @@ impl Paths {
 
     /// When a screen last showed the session, if one ever did.
     pub fn watched_at(&self) -> Option<Wall> {
-        let modified = fs::symlink_metadata(self.watched()).ok()?.modified().ok()?;
-        let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some(Wall(since.as_millis().try_into().ok()?))
+        modified_at(&fs::symlink_metadata(self.watched()).ok()?)
     }
 
     /// Notes that a screen shows the session now.
@@ -190,8 +188,7 @@ impl Paths {
     pub fn note_watched(&self, now: Wall) -> Result<(), StoreError> {
         let path = self.watched();
         let file = open_own_file(&path)?;
-        let since = Duration::from_millis(now.0.try_into().unwrap_or_default());
-        file.set_modified(std::time::UNIX_EPOCH + since)
+        file.set_modified(system_time(now))
             .map_err(StoreError::open_io(&path))
     }
 
@@ -414,6 +411,16 @@ pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
         }
         _ => Ok(()),
     }
+}
+
+/// When a file was last modified.
+pub(super) fn modified_at(file: &fs::Metadata) -> Option<Wall> {
+    let since = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Wall(since.as_millis().try_into().ok()?))
+}
+
+pub(super) fn system_time(at: Wall) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(at.0.try_into().unwrap_or_default())
 }
 
 #[cfg(test)]

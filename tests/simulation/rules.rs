@@ -13,6 +13,8 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
+use super::world::restored;
+
 mod bounds;
 mod faults;
 mod looks;
@@ -1182,7 +1184,7 @@ fn an_ignored_cancel_is_remembered_after_a_restart() {
     bench.bring(cancel, refused(405));
     bench.secs(6);
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
+    next.feed(restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(1);
     let notice = next.view().task.notice.clone().unwrap_or_default();
     assert!(notice.contains("did not respond"), "{notice}");
@@ -1199,7 +1201,7 @@ fn accepts_old_tokens_and_request_ids_after_a_restart() {
     bench.secs(1);
     let task = bench.saved();
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(task, vec!["a".into()])]));
+    next.feed(restored(vec![(task, vec!["a".into()])]));
     next.secs(1);
     let (get, cursor) = next.last_get();
     assert_eq!(cursor, "a");
@@ -1226,7 +1228,7 @@ fn a_kill_before_the_first_id_leaves_the_task_unknown() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());
     let mut next = Bench::known();
-    next.feed(Input::Restored(vec![(bench.saved(), Vec::new())]));
+    next.feed(restored(vec![(bench.saved(), Vec::new())]));
     assert_eq!(
         next.status(),
         &Status::Unknown(UnknownReason::BeforeFirstId)

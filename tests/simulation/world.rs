@@ -23,6 +23,16 @@ use super::{
     tasks::TaskBehavior,
 };
 
+/// The tasks of the session file, for the next process.
+pub(crate) fn restored(
+    tasks: Vec<(longhaul::domain::Task, Vec<longhaul::domain::EventId>)>,
+) -> Input {
+    Input::Restored {
+        tasks,
+        driven_until: None,
+    }
+}
+
 /// Half-open connections are given up by the operating system after this, where it is our end that lost its peer.
 const KERNEL_PATIENCE: u64 = 16 * 60_000;
 /// Everything has to be decided within this after the last fault.
@@ -982,7 +992,7 @@ impl World {
                 (task.clone(), ids.collect())
             })
             .collect();
-        self.feed(Input::Restored(open));
+        self.feed(restored(open));
         for (number, what) in self.clients.waiting() {
             if self.link.is_some() {
                 self.request(number, what);

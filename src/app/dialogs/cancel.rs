@@ -38,7 +38,8 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
     }
     let ended = state.list.marks.len().saturating_sub(tasks.len());
     if ended > 0 {
-        lines.push(format!("Already ended: {ended}"));
+        let have = if ended == 1 { "has" } else { "have" };
+        lines.push(format!("{ended} of the marked tasks {have} already ended"));
     }
     let all = |holds: fn(&Task) -> bool| {
         let mut rows = tasks.iter().filter_map(|id| state.task(id));
@@ -47,11 +48,11 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
     let effect = if all(|task| task.status == Status::Paused) {
         "Already paused. The checkpoint stays on the server."
     } else if all(Task::is_queued) {
-        "The call has not been sent."
+        "Nothing has been sent yet."
     } else if all(|task| task.resumability.checkpoint) {
-        "longhaul asks the server to stop the call. The server keeps the checkpoint."
+        "longhaul asks the server to stop. The server keeps the checkpoint."
     } else {
-        "longhaul asks the server to stop the call. Work already done is not undone."
+        "longhaul asks the server to stop. Work already done is not undone."
     };
     lines.push(effect.to_owned());
     lines.into_iter().map(BodyLine::plain).collect()

@@ -54,7 +54,8 @@ pub(in crate::app) fn palette_key(
                 let word = typed.split_whitespace().next().unwrap_or_default();
                 match matches.get(*cursor) {
                     _ if typed_line::IN_A_SHELL.contains(&word) => {
-                        state.reply(format!("run `longhaul {typed}` in a shell"));
+                        let flags = &state.setup.flags;
+                        state.reply(format!("run `longhaul {typed}{flags}` in a shell"));
                     }
                     Some(binding) => perform(state, binding.action),
                     None => state.reply(format!("unknown command {typed:?}")),

@@ -47,7 +47,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
     let id = &task.id;
     let is_unknown = matches!(task.status, Status::Unknown(_));
     let (key, nothing) = if is_unknown {
-        ('w', "wait")
+        ('n', "decide later")
     } else {
         ('n', "do nothing")
     };
@@ -58,7 +58,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
         let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
         let is_lost = !task.resumability.checkpoint && !has_cursor;
         let look = MenuAction::Request(SessionRequest::Resume(id.clone()));
-        let why_not = is_lost.then(|| "the call has no event id or checkpoint".to_owned());
+        let why_not = is_lost.then(|| "not possible: no event id or checkpoint".to_owned());
         items.push(MenuItem::new('l', "look for it on the server", look).unless(why_not));
     }
     items.push(MenuItem::new(
@@ -68,7 +68,7 @@ fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {
     ));
     if is_unknown {
         let cancel = MenuAction::Request(SessionRequest::Cancel(id.clone()));
-        items.push(MenuItem::new('x', "cancel the old request", cancel));
+        items.push(MenuItem::new('x', "cancel it on the server", cancel));
         let give_up = MenuAction::Request(SessionRequest::GiveUp(id.clone()));
         items.push(MenuItem::new('m', "mark as lost", give_up));
     }

@@ -66,7 +66,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),
     bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages, Timeline], "call", "new", "start a new call"),
     bind(Action::RunAgain, &["R"], TASK, "again", "run again", "run the selected task again; its arguments are filled in"),
-    bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to cancel the call and keep the checkpoint"),
+    bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to stop the call now and keep the checkpoint"),
     bind(Action::Resume, &["r"], &[List, Detail, Servers], "resume", "resume", "resume a paused task, or retry the connection now"),
     bind(Action::Cancel, &["x"], TASK, "cancel", "cancel", "cancel (asks first)"),
     bind(Action::Edit, &["e"], TASK, "edit", "edit", "edit name, note and limits"),

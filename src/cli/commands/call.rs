@@ -22,7 +22,7 @@ use crate::{
         Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,
         Tool, UnusableSchema, text,
     },
-    store::Reader,
+    store::{Lookup, Reader},
 };
 
 /// A call whose arguments are not checked yet.
@@ -197,7 +197,9 @@ async fn start_call(
         ..NewCall::new(id, server.name, tool, arguments)
     };
     let start = SessionRequest::Start(Box::new(new.clone()));
-    let SessionResponse::Started(id) = live.request(context, start).await? else {
+    let started = live.request(context, start).await;
+    let started = started.map_err(|error| perhaps_started(reader, &new.id, error))?;
+    let SessionResponse::Started(id) = started else {
         return Err(CliError::new(code::BUG, "the engine returned no task id"));
     };
     if new.once.is_some() && id != new.id {
@@ -206,6 +208,19 @@ async fn start_call(
         context.info(&text::clean_line(&notice));
     }
     Ok(id)
+}
+
+/// Names the call in an error that leaves open whether it was started, because repeating it could run the tool twice.
+fn perhaps_started(reader: &mut Reader, id: &TaskId, error: CliError) -> CliError {
+    if error.code() != code::DRIVER_SILENT {
+        return error;
+    }
+    let words = match reader.task(id.as_str()) {
+        Ok(Lookup::One(_)) => "the call was started as",
+        _ => "if the call was started all the same, it is",
+    };
+    let message = format!("{}; {words} {id}: longhaul watch {id}", error.message());
+    CliError::new(error.code(), message)
 }
 
 /// The server's tools; none if the call needs none of them.

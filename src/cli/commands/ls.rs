@@ -109,7 +109,7 @@ impl Wanted<'_> {
 
     fn has(&self, task: &Task, driver: &DriverInfo) -> bool {
         let ls = self.ls;
-        let has_status = |label: &&str| *label == task.status.label();
+        let has_status = |label: &&str| *label == task.state_label();
         let needs_you = || {
             task.status.needs_you(task.end.is_seen)
                 || driver.contact(task) == Connectivity::NeedsLogin
@@ -196,11 +196,7 @@ pub(in crate::cli) fn row(
     now: Wall,
     (cell, ending): (usize, &str),
 ) -> Vec<String> {
-    let label = if task.is_queued() {
-        "queued"
-    } else {
-        task.status.label()
-    };
+    let label = task.state_label();
     let state = match (task.control, contact) {
         (Some(asked), _) => asked.what.label().to_owned(),
         // No process watches it, so it may have changed.

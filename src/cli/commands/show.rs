@@ -73,7 +73,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let reason = task
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
-    let mut rows = vec![("status", format!("{}{reason}", task.status.label()))];
+    let mut rows = vec![("status", format!("{}{reason}", task.state_label()))];
     for question in task.open_questions() {
         let asked_for = question.asked_for(&task.id);
         let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));

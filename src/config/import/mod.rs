@@ -290,7 +290,7 @@ fn add<E>(
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(
-                "needs consent for {}: longhaul servers consent {}",
+                "needs consent to send {}; give it with `longhaul servers consent {}`",
                 report.variables.join(", "),
                 text::shell_word(&own)
             ));
@@ -298,7 +298,7 @@ fn add<E>(
     }
     if let Endpoint::Stdio(_) = new.endpoint {
         report.needs = Some(format!(
-            "stdio, needs approval: longhaul servers approve {}",
+            "needs approval, because it is a program; give it with `longhaul servers approve {}`",
             text::shell_word(&own)
         ));
     }

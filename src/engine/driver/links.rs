@@ -217,7 +217,12 @@ impl Driver<'_> {
     }
 
     /// Continues the tasks of the session file.
-    pub(super) fn restore_tasks(&mut self, tasks: Vec<RestoredTask>, now: Stamp) {
+    pub(super) fn restore_tasks(
+        &mut self,
+        tasks: Vec<RestoredTask>,
+        driven_until: Option<Wall>,
+        now: Stamp,
+    ) {
         self.proxies.restore(tasks.iter().map(|it| &it.task));
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
@@ -232,7 +237,11 @@ impl Driver<'_> {
             }
         }
         for (index, tasks) in unsettled {
-            self.feed(index, Input::Restored(tasks), now);
+            let restored = Input::Restored {
+                tasks,
+                driven_until,
+            };
+            self.feed(index, restored, now);
         }
     }
 

@@ -64,6 +64,10 @@ const FLOOD: usize = 10;
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How often the lock file is told that this process still drives the session, so that the next driver knows how long
+/// nobody did.
+const NOTE_EVERY: Duration = Duration::from_secs(5);
+
 /// How long the links may take to shut down.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -131,7 +135,7 @@ pub(super) async fn drive(
     let unsettled = unsettled.count();
     let links = (inherited.state.links, inherited.programs);
     driver.restore_links(restored.links, &options.servers, links, now);
-    driver.restore_tasks(restored.tasks, now);
+    driver.restore_tasks(restored.tasks, lock.driven_until(), now);
     driver.begin(options, since, now);
     if let Some(client) = inherited.client {
         let status = KeeperStatus {
@@ -272,7 +276,13 @@ impl Driver<'_> {
     ) -> Result<(), JournalError> {
         let lifetime = self.lifetime.as_ref();
         let stop = lifetime.map(|lifetime| Arc::clone(&lifetime.stop));
+        let mut noted_at = Mono::default();
         loop {
+            let at = self.clock.now();
+            if at.mono.since(noted_at) >= NOTE_EVERY {
+                noted_at = at.mono;
+                lock.note_driven(at.wall);
+            }
             if self.is_over(listener) {
                 // Idle proxies start no other one until they have a request.
                 self.snapshots.publish(SessionEvent::Undriven);

@@ -340,7 +340,11 @@ impl Driver<'_> {
             // Without them a replay would add entries twice.
             let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
             let ids = known.unwrap_or_default();
-            self.feed(index, Input::Restored(vec![(task, ids)]), now);
+            let restored = Input::Restored {
+                tasks: vec![(task, ids)],
+                driven_until: None,
+            };
+            self.feed(index, restored, now);
             let what = SessionRequest::Edit {
                 id: id.clone(),
                 name,

@@ -23,8 +23,8 @@ pub(super) fn notice(snapshots: &Arc<Snapshots>, clock: Clock) -> NoticeSink {
 }
 
 impl Driver<'_> {
-    /// Forgets what waited for a save that failed. A list of tools stands by itself.
-    fn drop_held(&mut self, index: usize, token: SaveToken) {
+    /// Forgets what waited for a save that failed. A list of tools stands by itself, and a change is saved later.
+    fn drop_held(&mut self, index: usize, token: SaveToken, why: &str) {
         let Some(linked) = self.links.get_mut(index) else {
             return;
         };
@@ -32,13 +32,18 @@ impl Driver<'_> {
         let (failed, held): (VecDeque<_>, _) = held.into_iter().partition(|(of, _)| *of == token);
         linked.held = held;
         for (_, output) in failed {
-            if let Output::Answer {
-                ask,
-                outcome: outcome @ Ok(SessionResponse::Tools(_)),
-                ..
-            } = output
-            {
-                self.respond(ask, outcome);
+            let Output::Answer { ask, outcome, .. } = output else {
+                continue;
+            };
+            match outcome {
+                Ok(SessionResponse::Tools(_)) => self.respond(ask, outcome),
+                Ok(SessionResponse::Accepted) => {
+                    let words = format!(
+                        "not saved: {why}; longhaul keeps trying, but if it exits before that, the change is lost"
+                    );
+                    self.respond(ask, Err(RequestError::CannotSave(words)));
+                }
+                _ => {}
             }
         }
     }
@@ -111,8 +116,8 @@ impl Driver<'_> {
                     }
                 }
                 Err(error) => {
-                    self.drop_held(index, token);
                     let why = error.to_string();
+                    self.drop_held(index, token, &why);
                     // Retried once a second, reported once.
                     match &mut self.saves.trouble {
                         Some(trouble) if trouble.error == error => trouble.tries += 1,

@@ -184,7 +184,7 @@ impl Driver<'_> {
         listener: &Listener,
         lock: &DriverLock,
     ) -> Result<(KeeperState, KeeperFiles), UpgradeError> {
-        let no_file = || UpgradeError::Busy("it may open no more files");
+        let no_file = || UpgradeError::Busy("it has reached its limit of open files");
         let mut programs = Vec::new();
         let mut links = Vec::new();
         for linked in &self.links {

@@ -116,10 +116,10 @@ impl TrialRun {
             Ok(bytes) if bytes > 0 => Ok(line.trim_end().to_owned()),
             Ok(_) => Err(self
                 .replacement
-                .broken("it ended at once; the keeper's log says why")),
+                .broken("it exited immediately; the keeper's log says why")),
             Err(_) => {
                 let within = text::duration(within);
-                let why = format!("it said nothing for {within}");
+                let why = format!("it printed nothing for {within}");
                 Err(self.replacement.broken(why))
             }
         }
@@ -148,7 +148,7 @@ impl TrialRun {
     /// Replaces this program, which ends here unless the system refuses.
     pub(in crate::engine) fn replace(self) -> UpgradeError {
         let Ok(socket) = self.socket.try_clone() else {
-            return UpgradeError::Busy("it may open no more files");
+            return UpgradeError::Busy("it has reached its limit of open files");
         };
         let mut command = self.replacement.command(AS_KEEPER, OwnedFd::from(socket));
         let error = command.exec();

@@ -376,7 +376,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "set with --protocol or in the configuration"
+            "pinned, not negotiated"
         }
     }
 

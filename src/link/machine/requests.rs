@@ -8,7 +8,7 @@ use crate::{
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
-        in_flight::no_such_task, negotiation::MODERN, queued_requests::Wanted,
+        in_flight::no_such_task, io::Output, negotiation::MODERN, queued_requests::Wanted,
         stream_state::StreamState,
     },
 };
@@ -66,8 +66,22 @@ impl Link {
             }
             what => what,
         };
+        // Whoever hears that these are done may forget them.
+        let is_lasting = matches!(
+            what,
+            SessionRequest::Answer { .. } | SessionRequest::Edit { .. } | SessionRequest::Forget(_)
+        );
         let outcome = self.carry_out(what);
         self.saver.touch(self.now.mono);
+        if is_lasting && outcome.is_ok() {
+            self.save_vital();
+            let after = Some(self.saver.next_token());
+            return self.out.push(Output::Answer {
+                ask,
+                outcome,
+                after,
+            });
+        }
         self.answer(ask, outcome);
     }
 

@@ -23,14 +23,15 @@ const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
 impl Link {
     /// Takes a task back from the session file: reading is automatic, side effects are not.
-    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>) {
+    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>, driven_until: Option<Wall>) {
         let id = task.id.clone();
         let now = self.now;
         if task.forgotten_at.is_some() {
             self.exit.keeps_session |= !task.status.is_settled();
             return;
         }
-        let watched_until = task.updated_at.min(now.wall);
+        let watched_until = driven_until.map_or(task.updated_at, |it| it.max(task.updated_at));
+        let watched_until = watched_until.min(now.wall);
         let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved is requested again: its user must not find the work still running. Any other request

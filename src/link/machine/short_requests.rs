@@ -76,16 +76,19 @@ impl Link {
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
             RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
-                let message = "its server session was refused";
+                let message = "the server no longer knows this MCP session";
                 self.task_request_failed(in_flight, message, Some(refusal));
             }
             RequestKind::Forward { ask } => {
-                self.forward_failed(*ask, "its server session was refused");
+                self.forward_failed(*ask, "it no longer knows this MCP session; try again");
             }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
-                let words = format!("{} did not answer; ask again", self.record.name);
+                let words = format!(
+                    "{} no longer knows this MCP session; try again",
+                    self.record.name
+                );
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             _ => {}

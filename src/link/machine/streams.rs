@@ -51,15 +51,16 @@ impl Link {
                 }
                 self.saver.urge_soon(now.mono);
             }
-            StreamState::Calling(_) if *body == Body::Empty => {
-                let words = "the server took the call without answering it (HTTP 202)".to_owned();
-                self.fail(id, TaskErrorKind::Protocol, None, words);
-            }
             StreamState::Calling(_) => {
                 if let Some(words) = no_message(body) {
                     active.notice(now, words);
                 }
-                self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(200)), false);
+                let status = if *body == Body::Empty { 202 } else { 200 };
+                self.out_of_stream(
+                    id,
+                    Status::Unknown(UnknownReason::HttpStatus(status)),
+                    false,
+                );
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
                 active.stream = StreamState::Open {

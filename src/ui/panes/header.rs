@@ -238,7 +238,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         _ if state.session.is_driverless
             && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
         {
-            parts.push("The keeper has stopped; longhaul starts a new one when needed.".to_owned());
+            parts.push("No keeper answers; longhaul starts one when needed.".to_owned());
         }
         _ if state.session.is_driverless => {
             parts.push("No process runs the calls; taking over.".to_owned());

@@ -179,7 +179,7 @@ fn heading<'t>(
         (to_done, "just finished"),
     ];
     for (count, words) in others.into_iter().filter(|(count, _)| *count > 0) {
-        heading = format!("{heading} + {} {words}", text::grouped(count));
+        heading = format!("{heading}, {} {words}", text::grouped(count));
     }
     let is_folded = state.list.is_folded;
     let fold = match is_of_done || is_folded && foldable > 0 {

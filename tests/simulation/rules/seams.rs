@@ -49,7 +49,7 @@ fn counts_an_outage_from_the_cut_even_while_unwatched() {
     bench.wait(Duration::from_millis(300));
     let mut next = Bench::known();
     next.jumped = 60_000;
-    next.feed(Input::Restored(vec![(bench.saved(), vec!["a".into()])]));
+    next.feed(restored(vec![(bench.saved(), vec!["a".into()])]));
     next.secs(2);
     let (get, _) = next.last_get();
     next.bring(get, opened());

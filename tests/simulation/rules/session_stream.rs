@@ -412,7 +412,7 @@ fn the_next_process_has_the_question_and_the_cursor() {
     let tasks = [7, 8].map(|bits| (saved_of(&bench, &TaskId::from_bits(bits)), Vec::new()));
     let mut next = Bench::new(record);
     next.standalone = Standalone::Waits;
-    next.feed(Input::Restored(tasks.into()));
+    next.feed(restored(tasks.into()));
     next.secs(1);
     let cursors: Vec<String> = next.gets().into_iter().map(|(.., cursor)| cursor).collect();
     assert!(cursors.contains(&"s1".to_owned()), "{cursors:?}");

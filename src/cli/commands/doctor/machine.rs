@@ -309,7 +309,7 @@ pub(in crate::cli) fn driver(subject: &str, paths: &Paths, checks: &mut Checks) 
 
 fn integrity(subject: &str, paths: &Paths, checks: &mut Checks) {
     let size = paths.size();
-    let next = "the next driver sets it aside and starts a new one";
+    let next = "the next longhaul process sets it aside and starts a new one";
     let found = Reader::open(paths).and_then(|mut reader| {
         if size > MAX_CHECKED_BYTES {
             reader.links().map(|_| None)
@@ -391,7 +391,7 @@ pub(in crate::cli) fn recording<'c>(
         );
         let flags = context.flags();
         let next = format!(
-            "run `longhaul{flags} --trace servers test {}`, which the driver records",
+            "run `longhaul{flags} --trace servers test {}`, which records its traffic",
             text::shell_word(server.as_str())
         );
         checks.warning(subject, message, next);

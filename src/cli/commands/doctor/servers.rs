@@ -19,8 +19,8 @@ use crate::{
         target::{TargetChoice, Targets},
     },
     domain::{
-        CheckpointConvention, Program, ServerConfig, ServerName, ServerObstacle as Needs,
-        ServerRef, server_url, text,
+        CheckpointConvention, Era, Program, ProtocolVersion, ServerConfig, ServerName,
+        ServerObstacle as Needs, ServerRef, server_url, text,
     },
     engine::{Flow, Obstacle, Probe, Stateful, probe},
     store::Reader,
@@ -83,7 +83,7 @@ fn check_server(
         headers.push(("Authorization".to_owned(), value.into()));
     }
     let recording = recording(context, &server.name, subject, checks);
-    let probe = block_on(async { Ok(probe(url, headers, recording).await) })?;
+    let mut probe = block_on(async { Ok(probe(url, headers, recording).await) })?;
     if let Some(why) = &probe.unrecorded {
         checks.warning(subject, why.clone(), "the checks still ran");
     }
@@ -96,6 +96,19 @@ fn check_server(
     let config = context.config().ok();
     let convention = config.map(|config| config.convention(&server.name));
     let convention = convention.unwrap_or_default();
+    // Calls of a pinned server use no other revision.
+    let links = context.reader()?.links()?;
+    let link = links.iter().find(|link| link.name == server.name);
+    match link
+        .and_then(|link| link.pinned_version)
+        .map(ProtocolVersion::era)
+    {
+        Some(Era::Stateful) => probe.modern = None,
+        Some(Era::Modern) if probe.modern.is_some() => {
+            probe.stateful = Err(Obstacle::Refused(0));
+        }
+        _ => {}
+    }
     report(subject, url, &probe, &advice, &convention, checks);
     Ok(())
 }
@@ -324,7 +337,7 @@ fn report(
         "without encryption"
     };
     let Some(answered) = answered else {
-        let message = format!("{origin} answers {tls}; it supports only MCP 2026-07-28");
+        let message = format!("{origin} answers {tls}: MCP 2026-07-28");
         checks.ok(subject, message);
         return report_resumability(subject, None, probe.modern, convention, checks);
     };

@@ -2,7 +2,7 @@
 
 use tui_input::{Input, InputRequest};
 
-use crate::domain::{Chord, Key, text};
+use crate::domain::{Chord, Key};
 
 /// The most bytes of text in a field: enough for any arguments, too few to slow down the screen.
 const LIMIT: usize = 64 * 1024;
@@ -161,14 +161,16 @@ impl Field {
             self.input = Input::default();
         }
         let room = LIMIT.saturating_sub(self.text().len());
-        let clean = if self.has_lines {
-            text::clean_block(pasted)
-        } else {
-            text::clean_line(pasted)
-        };
-        let clean: String = clean.chars().take(room).collect();
-        let value = format!("{}{clean}{}", self.before(), self.after());
-        let cursor = self.input.cursor() + clean.chars().count();
+        // Everything else stays, as it does when it is typed: some scripts need invisible letters.
+        let pasted = pasted.replace("\r\n", "\n");
+        let letters = pasted.chars().map(|letter| match letter {
+            '\n' | '\r' if self.has_lines => '\n',
+            _ if letter.is_control() => ' ',
+            _ => letter,
+        });
+        let letters: String = letters.take(room).collect();
+        let value = format!("{}{letters}{}", self.before(), self.after());
+        let cursor = self.input.cursor() + letters.chars().count();
         self.input = Input::new(value).with_cursor(cursor);
     }
 }

@@ -315,7 +315,9 @@ impl FormField {
                 let text = match (kind, start) {
                     (_, None) => String::new(),
                     (ArgumentKind::Text, Some(Value::String(text))) => {
-                        text::clean_line(text).into_owned()
+                        let is_line = !text.contains(char::is_control);
+                        let line = || text::clean_line(text).into_owned();
+                        if is_line { text.clone() } else { line() }
                     }
                     (_, Some(other)) => other.to_string(),
                 };

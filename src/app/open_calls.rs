@@ -46,9 +46,9 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
         let text = format!("quit: process {} keeps running the calls", driver.pid);
         return vec![(Action::Quit, text)];
     }
-    let quit = match open {
+    let quit = match state.totals.by_outcome.known() {
         0 => "quit: nothing is running".to_owned(),
-        _ => format!("quit: {}", kept(open)),
+        known => format!("quit: {}", kept(known)),
     };
     // Another machine's keeper is stopped there.
     let can_stop = state.setup.host.is_none() && !state.setup.readonly;
@@ -117,7 +117,7 @@ pub fn exit_note(state: &State) -> ExitNote {
         }
         (_, None) => String::new(),
         (Some(_), Some(_)) if !stops_keeper => {
-            let open = state.totals.open.len();
+            let open = state.totals.by_outcome.known();
             format!("{}; to watch them: {command}", kept(open))
         }
         (Some(_), Some(outcomes)) => {

@@ -50,6 +50,13 @@ pub struct TaskTotals {
     pub(super) by_outcome: OpenTotals,
 }
 
+impl OpenTotals {
+    /// How many tasks there are, except unknown ones: nobody knows whether those run.
+    pub(super) fn known(&self) -> usize {
+        self.continues + self.pauses + self.likely.len() + self.lost.len()
+    }
+}
+
 impl TaskTotals {
     /// Adds a task to the counts, or removes it.
     pub(super) fn count(&mut self, task_row: &TaskRow, adds: bool) {

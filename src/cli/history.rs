@@ -35,6 +35,8 @@ pub(in crate::cli) struct HistoryPrinter {
     pub(in crate::cli) is_terse: bool,
     /// The `seq` of the last printed entry.
     pub(in crate::cli) printed: u64,
+    /// Log lines that were thinned out before they could be printed.
+    left_out: u64,
     progress: Option<Progress>,
     pace: Pace,
 }
@@ -58,6 +60,7 @@ impl HistoryPrinter {
             },
             is_terse: false,
             printed: after,
+            left_out: 0,
             progress: None,
             pace: Pace::default(),
         }
@@ -95,6 +98,17 @@ impl HistoryPrinter {
         // Read after the entries, so that it is at least as new as they are.
         let task = self.task()?;
         for entry in &entries {
+            match entry.what {
+                HistoryEvent::Log { .. } if self.printed > 0 => {
+                    self.left_out += entry.seq.saturating_sub(self.printed + 1);
+                }
+                HistoryEvent::Settled { .. } if self.left_out > 0 => {
+                    let lines = text::plural(std::mem::take(&mut self.left_out), "log line");
+                    let message = format!("{lines} came too fast to be printed and are not saved");
+                    context.warn(&message);
+                }
+                _ => {}
+            }
             self.print(context, &task, entry)?;
             self.printed = entry.seq;
         }

@@ -169,7 +169,7 @@ fn said(server_text: Option<&str>) -> String {
 pub enum UnknownReason {
     /// longhaul ended or the connection broke after the call may have been sent and before the first event id arrived.
     #[error(
-        "the connection broke after the call was sent and before its first event id; it may or may not have run"
+        "the call was sent, but neither a response nor an event id arrived; it may or may not have run"
     )]
     BeforeFirstId,
     /// The stream broke, and the server's events have no ids.

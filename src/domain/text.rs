@@ -1,6 +1,6 @@
 //! Sanitizes server text for display, cuts text to columns, and formats numbers, sizes and durations.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -117,6 +117,21 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// JSON with `\\u` escapes for some letters, which are all inside its strings.
+pub fn json_with_escapes(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if is_escaped(letter) {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
 }
 
 /// The columns that sanitized text takes on the terminal, summed over its graphemes.

@@ -26,29 +26,46 @@ pub(in crate::app) fn command(
     arguments: &Map<String, Value>,
     name: Option<&str>,
 ) -> String {
-    let mut words = vec![tool.to_owned()];
-    for (key, value) in arguments {
-        words.push(match value {
-            // JSON escapes control characters.
-            Value::String(text) if !text.contains(char::is_control) => format!("{key}={text}"),
-            other => format!("{key}:={other}"),
-        });
-    }
+    let mut operands = vec![tool.to_owned()];
+    let mut options = Vec::new();
     // `key=value` can't express these keys.
-    let is_odd = |key: &String| key.is_empty() || key.contains(['=', ':']) || key.starts_with('-');
+    let is_odd = |key: &String| {
+        key.is_empty() || key.contains(['=', ':']) || key.starts_with('-') || !is_plain(key)
+    };
     if arguments.keys().any(is_odd) {
-        let json = Value::Object(arguments.clone()).to_string();
-        words = vec![tool.to_owned(), "--args".to_owned(), json];
+        let json = plain_json(&Value::Object(arguments.clone()));
+        options.extend(["--args".to_owned(), json]);
+    } else {
+        operands.extend(arguments.iter().map(|(key, value)| match value {
+            Value::String(text) if is_plain(text) => format!("{key}={text}"),
+            other => format!("{key}:={}", plain_json(other)),
+        }));
     }
-    if let Some(name) = name {
-        words.extend(["--name".to_owned(), name.to_owned()]);
-    }
-    if words.first().is_some_and(|tool| tool.starts_with('-')) {
-        words.insert(0, "--".to_owned());
-    }
+    options.extend(name.map(|name| format!("--name={name}")));
+    let words = if tool.starts_with('-') {
+        options.push("--".to_owned());
+        [options, operands].concat()
+    } else {
+        [operands, options].concat()
+    };
     let quoted: Vec<String> = words.iter().map(|word| text::shell_word(word)).collect();
     let server = text::shell_word(server);
     let flags = &state.setup.flags;
     let line = format!("longhaul{flags} -s {server} call {}", quoted.join(" "));
+    // What is left are the names of the tool, of the server and of the task.
     text::clean_line(&line).into_owned()
+}
+
+/// Whether a terminal shows a text as it is.
+fn is_plain(text: &str) -> bool {
+    text::clean_line(text) == text
+}
+
+/// JSON that a terminal shows as it is.
+fn plain_json(value: &Value) -> String {
+    let json = value.to_string();
+    if is_plain(&json) {
+        return json;
+    }
+    text::json_with_escapes(&json, |letter| !letter.is_ascii())
 }

@@ -71,7 +71,9 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
     let id = new_id(state);
     let name = form.name.text().trim();
     let limits = state.setup.limits.for_server(&server);
-    let arguments = serde_json::Value::Object(arguments).to_string();
+    let arguments = form
+        .unedited(state, &arguments)
+        .unwrap_or_else(|| serde_json::Value::Object(arguments).to_string());
     let call = NewCall {
         name: (!name.is_empty()).then(|| name.to_owned()),
         origin: form.origin.clone(),

@@ -112,6 +112,15 @@ impl CallForm {
         self.apply_typed();
     }
 
+    /// The arguments of the earlier call that were filled in, if these are still the same. They are sent as they are: a
+    /// field leaves out `null` and control characters, and holds no number above 64 bits.
+    pub(super) fn unedited(&self, state: &State, now: &Map<String, Value>) -> Option<String> {
+        let id = self.filled_from.as_ref().or(self.origin.as_ref())?;
+        let task = &state.task(id)?.view.task;
+        let (then, _) = Self::from_task(state, task, Vec::new()).arguments().ok()?;
+        (then == *now).then(|| task.arguments.clone())
+    }
+
     /// Earlier calls of this tool on this server, newest first, without repeated arguments.
     pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s Task> {
         let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
@@ -144,9 +153,9 @@ impl CallForm {
     }
 }
 
-/// Arguments as sanitized text for editing, formatted if they are valid JSON.
+/// Arguments as text for editing, formatted if they are valid JSON, with escapes for what can't be shown.
 fn display_arguments(arguments: &str) -> String {
     let value = serde_json::from_str::<Value>(arguments);
     let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
-    text::clean_block(&lines).into_owned()
+    text::json_with_escapes(&lines, |letter| letter != '\n' && text::is_hostile(letter))
 }

@@ -304,10 +304,10 @@ pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
 
 fn answer_match(state: &mut State, (number, count): Match) {
     state.reply(if count == 1 {
-        "1 match".to_owned()
+        "1 line matches".to_owned()
     } else {
         let [number, count] = [number, count].map(text::grouped);
-        format!("{number} of {count} matches")
+        format!("{number} of {count} matching lines")
     });
 }
 

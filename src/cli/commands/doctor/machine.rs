@@ -180,6 +180,14 @@ pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
             return checks.warning(OF, message, "check it with df");
         }
     };
+    if rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_err() {
+        let message = format!("{} is not writable", dir.display());
+        return checks.wrong(
+            OF,
+            message,
+            "make it writable; until then nothing can be saved",
+        );
+    }
     let message = format!("{} free in the state directory", text::bytes(free));
     if free < DISK_FULL_BYTES {
         let next = "free some space; tasks are not shown as done until they are saved";

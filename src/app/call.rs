@@ -203,27 +203,23 @@ impl CallForm {
 
     /// The arguments, or errors for unreadable values.
     fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
-        let mut errors = Vec::new();
-        let mut arguments = Map::new();
         if let Some(raw) = &self.raw {
             let typed = raw.text().trim_end();
             let typed = if typed.is_empty() { "{}" } else { typed };
-            match serde_json::from_str::<Value>(typed) {
-                Ok(Value::Object(object)) => arguments = object,
-                Ok(_) => errors.push("the arguments must be a JSON object: {...}".to_owned()),
-                Err(error) => {
-                    errors.push(format!("invalid JSON: {}", JsonError::from(error)));
-                }
-            }
-        } else {
-            for field in &self.fields {
-                match field.read() {
-                    Ok(Some(value)) => {
-                        arguments.insert(field.spec.name.clone(), value);
-                    }
-                    Ok(None) => {}
-                    Err(error) => errors.push(error.to_string()),
-                }
+            return match serde_json::from_str::<Value>(typed) {
+                Ok(Value::Object(object)) => Ok(object),
+                Ok(_) => Err(vec![
+                    "the arguments must be a JSON object: {...}".to_owned(),
+                ]),
+                Err(error) => Err(vec![format!("invalid JSON: {}", JsonError::from(error))]),
+            };
+        }
+        let mut errors = Vec::new();
+        let mut arguments = Map::new();
+        for field in &self.fields {
+            match field.read() {
+                Ok(value) => arguments.extend(value.map(|it| (field.spec.name.clone(), it))),
+                Err(error) => errors.push(error.to_string()),
             }
         }
         if errors.is_empty() {

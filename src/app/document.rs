@@ -275,11 +275,7 @@ impl Document {
                 self.is_cut = true;
                 return;
             }
-            let end = (0..=MAX_LINE_BYTES.min(rest.len()))
-                .rev()
-                .find(|end| rest.is_char_boundary(*end))
-                .unwrap_or(rest.len());
-            let (piece, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            let piece = text::head(rest, MAX_LINE_BYTES);
             self.lines.push(StoredLine {
                 start: index(self.text.len()),
                 depth: u16::try_from(depth).unwrap_or(u16::MAX),
@@ -287,7 +283,7 @@ impl Document {
                 is_continuation,
             });
             self.text.push_str(piece);
-            rest = after;
+            rest = rest.get(piece.len()..).unwrap_or_default();
             is_continuation = true;
             if rest.is_empty() {
                 return;

@@ -387,11 +387,8 @@ impl FormField {
                         .as_str()
                         .is_some_and(|before| text::clean_line(before) == field.text())
                 });
-                Ok(Some(
-                    unchanged
-                        .cloned()
-                        .unwrap_or_else(|| Value::String(field.text().to_owned())),
-                ))
+                let typed = || Value::String(field.text().to_owned());
+                Ok(Some(unchanged.cloned().unwrap_or_else(typed)))
             }
             (FormValue::Typed(field), ArgumentKind::Json) => {
                 serde_json::from_str(field.text().trim_end())

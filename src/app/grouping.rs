@@ -7,7 +7,8 @@ use crate::domain::{ServerName, Status, TaskId};
 use super::task_row::{Group, TaskRow};
 
 /// What the list is grouped by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Grouping {
     /// By [`Group`].
     #[default]
@@ -17,21 +18,17 @@ pub enum Grouping {
     /// By status.
     Status,
     /// By the agent's host and directory that made the call.
+    #[strum(serialize = "from")]
     Caller,
 }
 
 impl Grouping {
     /// All groupings, in the order in which the key cycles through them.
-    pub const ALL: [Self; 4] = [Self::Need, Self::Server, Self::Status, Self::Caller];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Its name in commands and in the configuration.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Need => "need",
-            Self::Server => "server",
-            Self::Status => "status",
-            Self::Caller => "from",
-        }
+        self.into()
     }
 
     /// Its name in messages.
@@ -42,12 +39,6 @@ impl Grouping {
             Self::Status => "status",
             Self::Caller => "agent host",
         }
-    }
-
-    /// The next one in `ALL`, cyclically.
-    pub(super) fn next(self) -> Self {
-        let mut from_here = Self::ALL.iter().cycle().skip_while(|it| **it != self);
-        from_here.nth(1).copied().unwrap_or_default()
     }
 
     /// The order of two rows' groups.
@@ -144,7 +135,7 @@ impl ListRow {
 /// What the list is sorted by inside its groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the columns")]
-#[derive(strum::IntoStaticStr)]
+#[derive(strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum SortKey {
     /// Newest first.
@@ -159,25 +150,18 @@ pub enum SortKey {
 
 impl SortKey {
     /// All sort keys, in the order in which the key cycles through them.
-    pub const ALL: [Self; 6] = [
-        Self::Newest,
-        Self::State,
-        Self::Task,
-        Self::Server,
-        Self::Progress,
-        Self::IfCut,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Its name in messages and in the configuration.
     pub fn label(self) -> &'static str {
         self.into()
     }
+}
 
-    /// The next one in `ALL`, cyclically.
-    pub(super) fn next(self) -> Self {
-        let mut from_here = Self::ALL.iter().cycle().skip_while(|it| **it != self);
-        from_here.nth(1).copied().unwrap_or_default()
-    }
+/// The next one of all, cyclically.
+pub(super) fn next_of<T: Copy + Default + PartialEq>(all: &[T], current: T) -> T {
+    let mut from_here = all.iter().cycle().skip_while(|it| **it != current);
+    from_here.nth(1).copied().unwrap_or_default()
 }
 
 pub(super) fn urgency(status: &Status) -> u8 {

@@ -50,27 +50,18 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (reply.text.clone(), Attention::Reply);
     }
     if state.totals.counts.unsaved > 0 {
-        return (
-            shorten(
-                "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost".to_owned(),
-                columns,
-            ),
-            Attention::Pressing,
-        );
+        let message = "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost";
+        return (shorten(message.to_owned(), columns), Attention::Pressing);
     }
     if let Some(message) = exit_line(state) {
         return (message, Attention::Pressing);
     }
     if let Some(frozen) = &state.frozen {
         let held = text::plural(frozen.held.len(), "task");
-        return (
-            format!(
-                "display frozen at {}; {held} changed ({} to resume)",
-                state.clock_seconds(frozen.at.wall),
-                state.key(Action::Freeze)
-            ),
-            Attention::Pressing,
-        );
+        let at = state.clock_seconds(frozen.at.wall);
+        let key = state.key(Action::Freeze);
+        let message = format!("display frozen at {at}; {held} changed ({key} to resume)");
+        return (message, Attention::Pressing);
     }
     if !state.list.marks.is_empty() {
         return (marks_line(state), Attention::Reply);
@@ -79,13 +70,8 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (shorten(message, columns), Attention::Pressing);
     }
     if !state.list.filter.is_empty() {
-        return (
-            format!(
-                "filter: {}   (Esc clears)",
-                text::clean_line(state.list.filter.text())
-            ),
-            Attention::Reply,
-        );
+        let filter = text::clean_line(state.list.filter.text());
+        return (format!("filter: {filter}   (Esc clears)"), Attention::Reply);
     }
     if let Some(message) = connectivity_line(state, now, columns) {
         return (message, Attention::Pressing);

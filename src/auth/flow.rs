@@ -6,7 +6,7 @@
 //!
 //! Sources: RFC 6749, section 4.1; RFC 7636; RFC 8252, section 7.3; RFC 9207.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ring::digest::{SHA256, digest};
@@ -86,14 +86,6 @@ pub struct PendingSignIn {
     fetcher: Arc<Fetcher>,
     logins: Logins,
     now: Now,
-}
-
-impl fmt::Debug for PendingSignIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingSignIn")
-            .field("host", &self.host)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Discovers how to sign in to the MCP endpoint `server`, and starts to listen on localhost for the browser.

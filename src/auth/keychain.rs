@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -92,14 +91,6 @@ pub enum KeychainError {
     /// The file is not encrypted, although there is a keychain now.
     #[error("it was written without a keychain")]
     NotUsed,
-}
-
-impl fmt::Debug for Keychain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Keychain")
-            .field(&self.inner.unavailable)
-            .finish()
-    }
 }
 
 impl Keychain {

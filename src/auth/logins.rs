@@ -1,6 +1,6 @@
 //! The login file: for each server its tokens and what is needed to refresh them. All sessions share it.
 
-use std::{collections::BTreeMap, fmt, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,7 +32,7 @@ const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A secret that is written to the login file, but never to debug output.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Secret(pub SecretString);
 
 impl Secret {
@@ -44,12 +44,6 @@ impl Secret {
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
     }
 }
 
@@ -172,7 +166,7 @@ struct Sealed {
 }
 
 /// The login file on disk, and the keychain that may hold its key.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Logins {
     file: PrivateFile,
     keychain: Keychain,

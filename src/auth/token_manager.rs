@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::{
     FutureExt as _,
-    future::{self, BoxFuture, Shared},
+    future::{self, BoxFuture, OptionFuture, Shared},
 };
 use reqwest::StatusCode;
 use secrecy::SecretString;
@@ -187,20 +187,16 @@ impl TokenManager {
                 }
             }
         };
-        if let Some(refresh) = refresh {
-            // `failed` holds the error.
-            let _ = refresh.await;
-        }
+        // `failed` holds the error.
+        let _ = OptionFuture::from(refresh).await;
     }
 
     /// Waits for a running refresh. Exiting before its response is saved would end the sign-in if the issuer accepts each
     /// refresh token only once.
     pub async fn wait_for_refresh(&self) {
         let refresh = self.refresher.cache().refresh.clone();
-        if let Some(refresh) = refresh {
-            // `failed` holds the error.
-            let _ = refresh.await;
-        }
+        // `failed` holds the error.
+        let _ = OptionFuture::from(refresh).await;
     }
 
     /// Whether the user has signed in since the last request. A refreshed token doesn't count, or two processes whose

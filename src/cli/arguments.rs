@@ -60,16 +60,12 @@ pub(in crate::cli) async fn list_tools(
     live: &mut LiveSession,
     server: &ServerName,
 ) -> Result<Vec<Tool>, CliError> {
-    match live
-        .request(context, SessionRequest::Tools(server.clone()))
-        .await?
-    {
-        SessionResponse::Tools(tools) => Ok(tools),
-        _ => Err(CliError::new(
-            code::BUG,
-            format!("{server} returned no tool list"),
-        )),
+    let request = SessionRequest::Tools(server.clone());
+    if let SessionResponse::Tools(tools) = live.request(context, request).await? {
+        return Ok(tools);
     }
+    let message = format!("{server} returned no tool list");
+    Err(CliError::new(code::BUG, message))
 }
 
 pub(in crate::cli) fn parse_pairs(typed: &[String]) -> Result<Vec<TypedArgument>, CliError> {

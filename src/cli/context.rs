@@ -335,6 +335,19 @@ pub(in crate::cli) fn confirm(context: &mut Context<'_>, question: &str) -> Resu
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
+/// Asks a yes-or-no question unless `--yes` answered it; `refusal` is the error if the answer is no.
+pub(in crate::cli) fn must_confirm(
+    context: &mut Context<'_>,
+    is_sure: bool,
+    question: &str,
+    refusal: &str,
+) -> Result<(), CliError> {
+    if is_sure || confirm(context, question)? {
+        return Ok(());
+    }
+    Err(CliError::usage(refusal))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

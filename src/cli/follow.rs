@@ -469,7 +469,7 @@ impl Follower<'_, '_> {
     fn check_stdout(&mut self, view: &TaskView) -> Result<(), CliError> {
         // A view older than the printed entries may not say yet what a cut would do.
         let Some(unread) =
-            self.context.terminal.unread().filter(|_| {
+            self.context.terminal.unread.filter(|_| {
                 view.task.seq >= self.printer.printed && !view.task.status.ends_waiting()
             })
         else {

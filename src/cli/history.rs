@@ -250,7 +250,7 @@ pub(in crate::cli) fn print_new(
 ) -> Result<bool, CliError> {
     match printer.advance(context) {
         Err(CliError::StdoutUnread(why)) => {
-            context.terminal.give_up_out(why);
+            context.terminal.unread = Some(why);
             printer.advance(context)
         }
         other => other,

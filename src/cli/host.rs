@@ -92,12 +92,8 @@ pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8
         .stdin(Stdio::inherit())
         .status();
     let ended = ended.map_err(|error| {
-        let program = ssh();
-        let program = program.to_string_lossy();
-        CliError::new(
-            code::UNREACHABLE,
-            format!("could not run {program}: {error}"),
-        )
+        let message = format!("could not run {}: {error}", ssh().to_string_lossy());
+        CliError::new(code::UNREACHABLE, message)
     })?;
     match ended.code() {
         Some(SSH_FAILED) | None => Err(CliError::new(

@@ -289,10 +289,8 @@ impl LiveSession {
                 }
                 LiveEvent::Session(_) => {}
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
-                    return Err(CliError::new(
-                        code::INTERRUPTED,
-                        "interrupted before the response".to_owned(),
-                    ));
+                    let message = "interrupted before the response";
+                    return Err(CliError::new(code::INTERRUPTED, message));
                 }
             }
         }

@@ -131,7 +131,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Re
         global.color = global.color.or(defaults.color);
         global.ascii |= defaults.ascii;
         global.no_motion |= defaults.no_motion;
-        terminal.use_ascii(global.ascii);
+        terminal.ending = terminal::ending(global.ascii);
     }
     let host = host::host_of(&global, defaults);
     if let Some(host) = &host

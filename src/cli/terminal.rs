@@ -23,16 +23,17 @@ const DEFAULT_COLS: usize = 80;
 pub(super) struct Terminal<'o> {
     out: &'o mut dyn Write,
     err: &'o mut dyn Write,
-    out_columns: Option<usize>,
+    /// The width of stdout, or `None` if it is not a terminal.
+    pub(super) out_columns: Option<usize>,
     err_columns: Option<usize>,
     is_quiet: bool,
     has_bar: bool,
     /// The text before the cursor while the user types an answer.
     prompt: Option<String>,
     /// Set if nobody reads stdout any more but the command continues.
-    unread: Option<StdoutLoss>,
-    /// Marks the end of a cut line.
-    ending: &'static str,
+    pub(super) unread: Option<StdoutLoss>,
+    /// Marks the end of a cut line: `…` or `~`.
+    pub(super) ending: &'static str,
 }
 
 impl Drop for Terminal<'_> {
@@ -41,7 +42,7 @@ impl Drop for Terminal<'_> {
     }
 }
 
-fn ending(is_ascii: bool) -> &'static str {
+pub(super) fn ending(is_ascii: bool) -> &'static str {
     if is_ascii { "~" } else { "…" }
 }
 
@@ -76,11 +77,6 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// Sets whether to show only ASCII characters.
-    pub(super) fn use_ascii(&mut self, is_ascii: bool) {
-        self.ending = ending(is_ascii);
-    }
-
     /// The same terminal with a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Terminal<'_> {
         Terminal {
@@ -94,16 +90,6 @@ impl<'o> Terminal<'o> {
             unread: self.unread,
             ending: self.ending,
         }
-    }
-
-    /// The width of stdout, or `None` if it is not a terminal.
-    pub(super) fn out_columns(&self) -> Option<usize> {
-        self.out_columns
-    }
-
-    /// Marks the end of a cut line: `…` or `~`.
-    pub(super) fn ending(&self) -> &'static str {
-        self.ending
     }
 
     /// Whether stdin and stdout are a terminal.
@@ -138,16 +124,6 @@ impl<'o> Terminal<'o> {
     /// Whether a progress bar can be drawn.
     pub(super) fn draws_bars(&self) -> bool {
         self.err_columns.is_some() && !self.is_quiet
-    }
-
-    /// Discards data from now on.
-    pub(super) fn give_up_out(&mut self, why: StdoutLoss) {
-        self.unread = Some(why);
-    }
-
-    /// Why data is discarded, if it is.
-    pub(super) fn unread(&self) -> Option<StdoutLoss> {
-        self.unread
     }
 
     /// Prints one or more lines of data.

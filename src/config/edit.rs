@@ -136,19 +136,11 @@ impl ConfigEdit {
                 protocol,
                 consent,
             } => {
-                put(&mut table, "url", url.as_str());
-                if !headers.is_empty() {
-                    put(&mut table, "headers", inline(headers));
-                }
-                if let Some(protocol) = protocol {
-                    put(&mut table, "protocol", *protocol);
-                }
-                if let Some(from) = &server.imported_from {
-                    put(&mut table, "imported_from", from.as_str());
-                }
-                if let Some(consent) = consent {
-                    put(&mut table, "consent", consent.as_str());
-                }
+                put(&mut table, "url", Some(url.as_str()));
+                put(&mut table, "headers", inline(headers));
+                put(&mut table, "protocol", *protocol);
+                put(&mut table, "imported_from", server.imported_from.as_deref());
+                put(&mut table, "consent", consent.as_deref());
             }
             Endpoint::Stdio(Program {
                 command,
@@ -156,19 +148,12 @@ impl ConfigEdit {
                 env,
                 cwd,
             }) => {
-                put(&mut table, "command", command.as_str());
-                if !args.is_empty() {
-                    put(&mut table, "args", args.iter().collect::<Array>());
-                }
-                if !env.is_empty() {
-                    put(&mut table, "env", inline(env));
-                }
-                if let Some(cwd) = cwd {
-                    put(&mut table, "cwd", cwd.as_str());
-                }
-                if let Some(from) = &server.imported_from {
-                    put(&mut table, "imported_from", from.as_str());
-                }
+                put(&mut table, "command", Some(command.as_str()));
+                let args = Some(args.iter().collect::<Array>());
+                put(&mut table, "args", args.filter(|args| !args.is_empty()));
+                put(&mut table, "env", inline(env));
+                put(&mut table, "cwd", cwd.as_deref());
+                put(&mut table, "imported_from", server.imported_from.as_deref());
             }
         }
         // In a file without tables, comments are trailing and would end up below the new table.
@@ -185,21 +170,14 @@ impl ConfigEdit {
     /// Adds a view, or replaces the one with the same name.
     pub(crate) fn view(&mut self, view: &View) {
         let mut table = Table::new();
-        if !view.filter.is_empty() {
-            put(&mut table, "filter", view.filter.as_str());
-        }
-        if view.needs_only {
-            put(&mut table, "needs_you", true);
-        }
-        if view.grouping != Grouping::default() {
-            put(&mut table, "group", view.grouping.name());
-        }
-        if view.sort != SortKey::default() {
-            put(&mut table, "sort", view.sort.label());
-        }
-        if view.is_reversed {
-            put(&mut table, "reverse", true);
-        }
+        let filter = Some(view.filter.as_str()).filter(|filter| !filter.is_empty());
+        put(&mut table, "filter", filter);
+        put(&mut table, "needs_you", view.needs_only.then_some(true));
+        let grouping = Some(view.grouping).filter(|it| *it != Grouping::default());
+        put(&mut table, "group", grouping.map(Grouping::name));
+        let sort = Some(view.sort).filter(|it| *it != SortKey::default());
+        put(&mut table, "sort", sort.map(SortKey::label));
+        put(&mut table, "reverse", view.is_reversed.then_some(true));
         self.insert("views", &view.name, table, "\n");
     }
 
@@ -296,15 +274,17 @@ impl ConfigEdit {
     }
 }
 
-fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
-    table.insert(key, toml_edit::value(value));
+/// Sets a key that has a value other than the default.
+fn put(table: &mut Table, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        table.insert(key, toml_edit::value(value));
+    }
 }
 
-fn inline(templates: &[(String, Template)]) -> InlineTable {
-    templates
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect()
+fn inline(templates: &[(String, Template)]) -> Option<InlineTable> {
+    let members = templates.iter();
+    let members = members.map(|(name, value)| (name.as_str(), value.as_str()));
+    (!templates.is_empty()).then(|| members.collect())
 }
 
 /// The direct subtables.

@@ -38,13 +38,7 @@ pub enum ConfigError {
     #[error("could not write {path}: {why}")]
     Unwritten { path: String, why: String },
     #[error("could not {0}")]
-    Store(String),
-}
-
-impl From<StoreError> for ConfigError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error.to_string())
-    }
+    Store(#[from] StoreError),
 }
 
 /// Why a value is not accepted. The text is a fragment that follows the name of the value.

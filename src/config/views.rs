@@ -45,11 +45,11 @@ impl Parser<'_> {
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
-                    let all = Grouping::ALL.map(|by| (by.name(), by));
+                    let all: Vec<_> = Grouping::ALL.iter().map(|by| (by.name(), *by)).collect();
                     view.grouping = self.one_of(key_text, value, &all).unwrap_or_default();
                 }
                 "sort" => {
-                    let all = SortKey::ALL.map(|by| (by.label(), by));
+                    let all: Vec<_> = SortKey::ALL.iter().map(|by| (by.label(), *by)).collect();
                     view.sort = self.one_of(key_text, value, &all).unwrap_or_default();
                 }
                 "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),

@@ -6,7 +6,6 @@
 use std::{path::Path, sync::Arc};
 
 use rusqlite::{OptionalExtension, Row, params};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::database::{self, Database, now_ms, random_id, rfc3339};
@@ -15,9 +14,7 @@ use crate::demo::error::DemoError;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The status of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[derive(strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum CheckpointStatus {
     Running,
@@ -33,10 +30,6 @@ impl CheckpointStatus {
     /// The status as clients read it.
     pub(super) fn label(self) -> &'static str {
         self.into()
-    }
-
-    fn of(label: &str) -> Self {
-        serde_json::from_value(label.into()).unwrap_or(Self::Interrupted)
     }
 }
 
@@ -59,11 +52,12 @@ pub(super) struct CheckpointRecord {
 
 impl CheckpointRecord {
     fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+        let status: String = row.get("status")?;
         Ok(Self {
             task_id: row.get("task_id")?,
             client_id: row.get("client_id")?,
             tool: row.get("tool")?,
-            status: CheckpointStatus::of(&row.get::<_, String>("status")?),
+            status: status.parse().unwrap_or(CheckpointStatus::Interrupted),
             progress: row.get::<_, i64>("progress")?.unsigned_abs(),
             total: row.get::<_, i64>("total")?.unsigned_abs(),
             message: row.get("message")?,

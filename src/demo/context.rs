@@ -190,11 +190,11 @@ impl ToolContext {
         }
     }
 
-    /// The steps that a task completed before a restart; 0 for a call.
-    pub(super) fn completed_steps(&self) -> u64 {
+    /// The first step of a call, or the first that a task did not complete before a restart.
+    pub(super) fn next_step(&self) -> u64 {
         match &self.mode {
-            CallMode::Task { done, .. } => *done,
-            CallMode::Request(_) => 0,
+            CallMode::Task { done, .. } => done + 1,
+            CallMode::Request(_) => 1,
         }
     }
 

@@ -378,7 +378,7 @@ async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolR
         LogSeverity::Info,
         format!("Asking the stations around {}", args.city),
     );
-    for step in next_step(context)..=u64::from(args.stations) {
+    for step in context.next_step()..=u64::from(args.stations) {
         context.wait(Duration::from_millis(args.delay_ms)).await?;
         let message = format!("Station {step} of {} has answered", args.stations);
         context
@@ -405,17 +405,12 @@ async fn burst(context: &ToolContext, args: BurstArgs) -> Result<CallToolResult,
     Ok(json_result(&json!({"sent": args.count})))
 }
 
-/// The first step that is not done yet.
-fn next_step(context: &ToolContext) -> u64 {
-    context.completed_steps() + 1
-}
-
 async fn crunch(context: &ToolContext, args: CrunchArgs) -> Result<CallToolResult, ErrorData> {
     let steps = args.steps;
     if !(1..=MAX_COUNT).contains(&steps) {
         return Err(invalid(format!("steps must be 1 to {MAX_COUNT}")));
     }
-    for step in next_step(context)..=steps {
+    for step in context.next_step()..=steps {
         context.wait(Duration::from_millis(args.step_ms)).await?;
         context
             .progress(step, steps, format!("step {step} of {steps}"))
@@ -429,7 +424,7 @@ async fn render(context: &ToolContext, args: RenderArgs) -> Result<CallToolResul
     if !(1..=MAX_COUNT).contains(&frames) {
         return Err(invalid(format!("frames must be 1 to {MAX_COUNT}")));
     }
-    for frame in next_step(context)..=frames {
+    for frame in context.next_step()..=frames {
         context.wait(Duration::from_millis(args.frame_ms)).await?;
         context
             .progress(frame, frames, format!("frame {frame} of {frames}"))
@@ -444,7 +439,7 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
         return Err(invalid(format!("steps must be 1 to {MAX_COUNT}")));
     }
     let mut answers = Value::Null;
-    for step in next_step(context)..=steps {
+    for step in context.next_step()..=steps {
         // After a restart the question is repeated; an answer from before is then returned at once.
         if step > steps / 2 && answers.is_null() {
             match elicitation::ask_form(context, "release", elicitation::release_form(&env)).await?

@@ -60,7 +60,8 @@ pub struct Bounds {
 }
 
 /// The text formats an elicitation can require (MCP 2025-11-25, client/elicitation).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TextFormat {
     /// An email address.
     Email,
@@ -73,17 +74,6 @@ pub enum TextFormat {
 }
 
 impl TextFormat {
-    /// Parses the schema's `format` keyword.
-    pub(super) fn parse(format: &str) -> Option<Self> {
-        match format {
-            "email" => Some(Self::Email),
-            "uri" => Some(Self::Uri),
-            "date" => Some(Self::Date),
-            "date-time" => Some(Self::DateTime),
-            _ => None,
-        }
-    }
-
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::Email => "an email address",
@@ -384,7 +374,7 @@ mod tests {
 
     fn spec(property: &Value) -> ArgumentSpec {
         let mut spec = ArgumentSpec::from_property("x", property, false);
-        spec.bounds.format = property["format"].as_str().and_then(TextFormat::parse);
+        spec.bounds.format = property["format"].as_str().and_then(|it| it.parse().ok());
         spec
     }
 

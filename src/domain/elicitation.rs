@@ -12,7 +12,7 @@ use url::{Position, Url};
 
 use super::{
     ArgumentKind, ArgumentSpec,
-    argument::{TextFormat, properties, required, whole},
+    argument::{properties, required, whole},
     server_url, text,
 };
 
@@ -156,7 +156,7 @@ fn form(schema: &Value) -> ElicitationMode {
             }
             let text_of = |key: &str| property.get(key).and_then(Value::as_str);
             field.title = text_of("title").map(str::to_owned);
-            field.bounds.format = text_of("format").and_then(TextFormat::parse);
+            field.bounds.format = text_of("format").and_then(|it| it.parse().ok());
             // Ignore a default that the schema itself refuses.
             let default = field.default.take();
             field.default = default.filter(|default| field.violation(default).is_none());

@@ -3,7 +3,8 @@
 use super::{Connectivity, Status, Task, TaskView};
 
 /// Why the user should be notified about a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum NotifyReason {
     /// The task completed or was cancelled. One that failed or was lost needs the user.
     Done,
@@ -14,10 +15,7 @@ pub enum NotifyReason {
 impl NotifyReason {
     /// The value of `LONGHAUL_EVENT` for the hook command.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::NeedsYou => "needs-you",
-        }
+        self.into()
     }
 }
 

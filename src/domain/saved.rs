@@ -57,8 +57,12 @@ pub enum Saved {
     Part {
         /// Its bytes in base64.
         base64: String,
-        /// The extension with which another program may open it, or why none may, as the machine with the session file
-        /// says.
-        opens_as: Result<String, String>,
+        /// The extension with which another program may open it.
+        opens_as: Result<String, OpenError>,
     },
 }
+
+/// Why no program may open a part, as the machine with the session file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+pub struct OpenError(pub String);

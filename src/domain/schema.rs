@@ -420,9 +420,9 @@ fn violation(kind: &Kind) -> String {
         Kind::Pattern { pattern } => {
             format!("must match the pattern {}", text::truncate(pattern, 60))
         }
-        Kind::Format { format } => match TextFormat::parse(format) {
-            Some(format) => format!("must be {}", format.message()),
-            None => format!("must have the format {}", text::truncate(format, 40)),
+        Kind::Format { format } => match format.parse::<TextFormat>() {
+            Ok(format) => format!("must be {}", format.message()),
+            Err(_) => format!("must have the format {}", text::truncate(format, 40)),
         },
         Kind::PropertyNames { .. } => "has a member whose name is not allowed".to_owned(),
         Kind::FalseSchema => "is not allowed here".to_owned(),

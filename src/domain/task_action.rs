@@ -1,6 +1,6 @@
 //! Whether a task can be paused, resumed or cancelled, and why not: the one place that decides it.
 
-use super::{ControlKind, Phase, Status, Task};
+use super::{ControlKind, Status, Task};
 
 /// Why a task can't be paused, resumed or cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,6 @@ pub struct ServerSupport {
 impl Task {
     /// Why the task refuses this, by what is known of the task alone. A link can refuse for reasons of its server too.
     pub fn refusal(&self, what: ControlKind) -> Option<ActionRefusal> {
-        let is_queued = self.attempts.last().map(|attempt| attempt.phase) == Some(Phase::Queued);
         match (what, &self.status) {
             (_, status) if status.is_settled() => Some(ActionRefusal::Settled),
             (ControlKind::Pausing, Status::Paused) => Some(ActionRefusal::AlreadyPaused),
@@ -50,15 +49,14 @@ impl Task {
             (ControlKind::Pausing | ControlKind::Resuming, Status::InputRequired) => {
                 Some(ActionRefusal::WaitsForAnswer)
             }
-            (ControlKind::Pausing, _) if is_queued => Some(ActionRefusal::NotStarted),
+            (ControlKind::Pausing, _) if self.is_queued() => Some(ActionRefusal::NotStarted),
             _ => None,
         }
     }
 
     /// Whether the list lets go of it: nothing runs, or the server did not respond to its cancel.
     pub fn can_be_removed(&self) -> bool {
-        let attempt = self.attempts.last();
-        let was_cancelled = attempt.is_some_and(|attempt| attempt.was_cancelled);
+        let was_cancelled = self.attempt().is_some_and(|it| it.was_cancelled);
         match self.status {
             Status::Running | Status::InputRequired => was_cancelled && self.control.is_none(),
             _ => true,
@@ -69,10 +67,8 @@ impl Task {
     pub fn refusal_at(&self, what: ControlKind, server: &ServerSupport) -> Option<ActionRefusal> {
         let has_checkpoint = self.resumability.checkpoint;
         let is_unknown = matches!(self.status, Status::Unknown(_));
-        let newest = self
-            .attempts
-            .last()
-            .and_then(|attempt| attempt.cursors.newest.as_ref());
+        let attempt = self.attempt();
+        let newest = attempt.and_then(|attempt| attempt.cursors.newest.as_ref());
         let by_task = self.refusal(what);
         let by_task = by_task.filter(|refusal| *refusal != ActionRefusal::WaitsForAnswer);
         by_task.or(match what {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{HistoryEntry, HistoryEvent, Status, Wall};
 
 /// What a task was doing during a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Activity {
     /// Nothing was sent to the server yet.
     Waiting,
@@ -16,6 +17,7 @@ pub enum Activity {
     /// The connection was lost.
     Disconnected,
     /// No longhaul was running to watch it.
+    #[strum(serialize = "no longhaul running")]
     Unwatched,
     /// A question waited for the user's answer.
     Asking,
@@ -24,14 +26,7 @@ pub enum Activity {
 impl Activity {
     /// The name on the screen and in an export.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Disconnected => "disconnected",
-            Self::Unwatched => "no longhaul running",
-            Self::Asking => "asking",
-        }
+        self.into()
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -28,7 +28,7 @@ use crate::{
 /// The maximum number of concurrent commands; more wait, unless this process is exiting.
 const AT_ONCE: usize = 4;
 /// After this wait the user is told: the running commands may never end.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often running commands are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The delay before the session file is read again after a failure.
@@ -53,15 +53,28 @@ pub(super) struct Hooks {
     wake: mpsc::SyncSender<()>,
     /// Whether a save added events for the hook.
     has_events: Arc<AtomicBool>,
-    /// The tasks that wait for a sign-in, which only the driver knows: those already reported, and those still to
-    /// report.
+    /// The tasks that wait for a sign-in and were already reported.
     needs_login: BTreeSet<TaskId>,
-    logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
-    /// Set when this process exits: the deadline for starting hooks.
-    leaves_at: Arc<OnceLock<Mono>>,
-    /// Whether a command is being started, which must not be interrupted.
-    is_starting: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     thread: JoinHandle<()>,
+}
+
+/// What the driver and the thread that runs the command tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The tasks that wait for a sign-in, which only the driver knows, and are still to be reported.
+    logins_to_tell: Mutex<Vec<TaskId>>,
+    /// Set when this process exits: the deadline for starting hooks.
+    leaves_at: OnceLock<Mono>,
+    /// Whether a command is being started, which must not be interrupted.
+    is_starting: AtomicBool,
+}
+
+impl Shared {
+    fn logins_to_tell(&self) -> MutexGuard<'_, Vec<TaskId>> {
+        let to_tell = self.logins_to_tell.lock();
+        to_tell.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Hooks {
@@ -73,22 +86,11 @@ impl Hooks {
         writer: &mut Writer,
         snapshots: &Arc<Snapshots>,
         clock: Clock,
-    ) -> Option<Self> {
-        Self::patient(hook, paths, writer, snapshots, (clock, PATIENCE))
-    }
-
-    fn patient(
-        hook: Hook,
-        paths: &Paths,
-        writer: &mut Writer,
-        snapshots: &Arc<Snapshots>,
-        (clock, patience): (Clock, Duration),
+        patience: Duration,
     ) -> Option<Self> {
         let (wake, woken) = mpsc::sync_channel(1);
         let on = hook.on;
-        let logins_to_tell = Arc::<Mutex<Vec<TaskId>>>::default();
-        let leaves_at = Arc::<OnceLock<Mono>>::default();
-        let is_starting = Arc::<AtomicBool>::default();
+        let shared = Arc::<Shared>::default();
         let runner = Runner {
             hook,
             paths: paths.clone(),
@@ -96,11 +98,9 @@ impl Hooks {
             clock,
             events: None,
             children: Vec::new(),
-            logins_to_tell: Arc::clone(&logins_to_tell),
+            shared: Arc::clone(&shared),
             patience,
             is_told: false,
-            leaves_at: Arc::clone(&leaves_at),
-            is_starting: Arc::clone(&is_starting),
         };
         let thread = std::thread::Builder::new()
             .name("hook".to_owned())
@@ -111,16 +111,14 @@ impl Hooks {
             wake,
             has_events: writer.add_hook_events(on),
             needs_login: BTreeSet::new(),
-            logins_to_tell,
-            leaves_at,
-            is_starting,
+            shared,
             thread,
         })
     }
 
     /// Whether a command is being started: interrupted there, nobody knows whether it ran.
     pub(super) fn is_starting(&self) -> bool {
-        self.is_starting.load(Ordering::SeqCst)
+        self.shared.is_starting.load(Ordering::SeqCst)
     }
 
     /// Runs the hook for the events of a save that is now on disk.
@@ -140,9 +138,7 @@ impl Hooks {
         }
         let is_new = self.needs_login.insert(id.clone());
         if is_new && !is_known && self.on.includes(NotifyReason::NeedsYou) {
-            let to_tell = self.logins_to_tell.lock();
-            let mut to_tell = to_tell.unwrap_or_else(PoisonError::into_inner);
-            to_tell.push(id.clone());
+            self.shared.logins_to_tell().push(id.clone());
             self.wake();
         }
     }
@@ -154,7 +150,7 @@ impl Hooks {
 
     /// Starts the waiting hooks without waiting for any to end. The next driver starts those that miss the deadline.
     pub(super) fn close(self, until: Mono) {
-        let _ = self.leaves_at.set(until);
+        let _ = self.shared.leaves_at.set(until);
         drop(self.wake);
         // The panic hook has reported a panic there.
         let _ = self.thread.join();
@@ -168,12 +164,10 @@ struct Runner {
     clock: Clock,
     events: Option<HookEvents>,
     children: Vec<(TaskId, Child)>,
-    logins_to_tell: Arc<Mutex<Vec<TaskId>>>,
+    shared: Arc<Shared>,
     patience: Duration,
     /// Whether the long wait of the previous hook was reported.
     is_told: bool,
-    leaves_at: Arc<OnceLock<Mono>>,
-    is_starting: Arc<AtomicBool>,
 }
 
 impl Runner {
@@ -228,28 +222,23 @@ impl Runner {
             *is_begun = true;
         }
         let now = self.clock.now().wall;
-        let logins = std::mem::take(
-            &mut *self
-                .logins_to_tell
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let logins = std::mem::take(&mut *self.shared.logins_to_tell());
         for id in logins {
             events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
         }
         loop {
             self.wait_for_room();
             let is_late = |until: &Mono| self.clock.now().mono >= *until;
-            if self.leaves_at.get().is_some_and(is_late) {
+            if self.shared.leaves_at.get().is_some_and(is_late) {
                 return Ok(());
             }
-            self.is_starting.store(true, Ordering::SeqCst);
+            self.shared.is_starting.store(true, Ordering::SeqCst);
             let claimed = events.claim().and_then(|event| {
                 let Some(event) = event else { return Ok(false) };
                 self.start(&event);
                 events.started(&event).map(|()| true)
             });
-            self.is_starting.store(false, Ordering::SeqCst);
+            self.shared.is_starting.store(false, Ordering::SeqCst);
             if !claimed? {
                 return Ok(());
             }
@@ -260,7 +249,7 @@ impl Runner {
     fn wait_for_room(&mut self) {
         let begin = self.clock.now().mono;
         let mut is_long = false;
-        while self.children.len() >= AT_ONCE && self.leaves_at.get().is_none() {
+        while self.children.len() >= AT_ONCE && self.shared.leaves_at.get().is_none() {
             std::thread::park_timeout(LOOK_EVERY);
             self.reap();
             is_long = self.clock.now().mono.since(begin) >= self.patience;
@@ -411,8 +400,8 @@ mod tests {
         let (paths, mut writer) = open(dir.path());
         let snapshots = Arc::<Snapshots>::default();
         let reader = snapshots.subscribe();
-        let clock = (Clock::start(), Duration::ZERO);
-        let hooks = Hooks::patient(hook, &paths, &mut writer, &snapshots, clock).unwrap();
+        let (clock, patience) = (Clock::start(), Duration::ZERO);
+        let hooks = Hooks::start(hook, &paths, &mut writer, &snapshots, clock, patience).unwrap();
         let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
         save(&mut writer, &rows);
         hooks.saved();
@@ -469,8 +458,9 @@ mod tests {
             let (paths, mut writer) = open(dir.path());
             let snapshots = Arc::<Snapshots>::default();
             let reader = snapshots.subscribe();
-            let clock = Clock::start();
-            let hooks = Hooks::start(hook.clone(), &paths, &mut writer, &snapshots, clock).unwrap();
+            let (hook, clock) = (hook.clone(), Clock::start());
+            let hooks =
+                Hooks::start(hook, &paths, &mut writer, &snapshots, clock, PATIENCE).unwrap();
             // A task that was seen or renamed is written again, which is not another end.
             save(&mut writer, &rows);
             hooks.saved();

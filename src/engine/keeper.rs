@@ -269,7 +269,7 @@ pub fn keeper_status(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError>
     };
     match answer {
         VerbAnswer::Status(status) => Ok(Some(status)),
-        _ => Err(strange(paths, "it did not give its status".to_owned())),
+        _ => Err(strange(paths, "it did not give its status")),
     }
 }
 
@@ -291,10 +291,7 @@ pub fn stop_keeper(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError> {
             }
         }
         VerbAnswer::NotAKeeper(status) => Err(KeeperError::NotAKeeper(status)),
-        _ => Err(strange(
-            paths,
-            "it did not confirm that it is stopping".to_owned(),
-        )),
+        _ => Err(strange(paths, "it did not confirm that it is stopping")),
     }
 }
 
@@ -322,7 +319,7 @@ pub fn upgrade_keeper(
     };
     match answer {
         VerbAnswer::Upgrade(outcome) => Ok(Some(outcome)),
-        _ => Err(strange(paths, "it did not report the outcome".to_owned())),
+        _ => Err(strange(paths, "it did not report the outcome")),
     }
 }
 
@@ -338,10 +335,10 @@ pub fn stop_unused_keeper(paths: &Paths, is_forced: bool) -> Result<(), KeeperEr
     Ok(())
 }
 
-fn strange(paths: &Paths, why: String) -> KeeperError {
+fn strange(paths: &Paths, why: impl Into<String>) -> KeeperError {
     KeeperError::Strange {
         socket: paths.socket(),
-        why,
+        why: why.into(),
     }
 }
 

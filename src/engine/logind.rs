@@ -42,18 +42,15 @@ pub enum AtLogout {
     EndsWithSession,
 }
 
-/// Why logind cannot be asked.
+/// Logind cannot be asked: there is no system bus, or no logind on it.
 #[derive(Debug, thiserror::Error)]
-pub enum LogindError {
-    /// There is no system bus, or no logind on it.
-    #[error("systemd-logind does not answer: {0}")]
-    Silent(String),
-}
+#[error("systemd-logind does not answer: {0}")]
+pub struct LogindError(String);
 
 impl From<dbus::Error> for LogindError {
     fn from(error: dbus::Error) -> Self {
         let message = error.message().or(error.name());
-        Self::Silent(message.unwrap_or("no reason given").to_owned())
+        Self(message.unwrap_or("no reason given").to_owned())
     }
 }
 

@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// How to open a session.
-#[derive(Debug)]
 pub struct Options {
     /// Where the session is.
     pub paths: Paths,

@@ -1,7 +1,9 @@
 //! Reads the session file for a screen, on the machine where the file is.
 
 use crate::{
-    domain::{ContentBlock, ContentError, Saved, SavedRead, TaskId, base64, content_element},
+    domain::{
+        ContentBlock, ContentError, OpenError, Saved, SavedRead, TaskId, base64, content_element,
+    },
     store::{Paths, Reader, StoreError, TraceReader},
 };
 
@@ -84,6 +86,6 @@ fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<Saved, ReadError
     };
     Ok(Saved::Part {
         base64: base64(&block.contents()?),
-        opens_as,
+        opens_as: opens_as.map_err(OpenError),
     })
 }

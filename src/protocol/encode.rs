@@ -78,11 +78,8 @@ pub fn list_tasks(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> M
 }
 
 fn page(cursor: Option<&str>) -> Map<String, Value> {
-    let mut params = Map::new();
-    if let Some(cursor) = cursor {
-        params.insert("cursor".to_owned(), cursor.into());
-    }
-    params
+    let cursor = cursor.map(|cursor| ("cursor".to_owned(), cursor.into()));
+    Map::from_iter(cursor)
 }
 
 /// The parameters of a `tools/call`.
@@ -231,9 +228,7 @@ pub fn update_task(
 }
 
 fn task_params(task: &str) -> Map<String, Value> {
-    let mut params = Map::new();
-    params.insert("taskId".to_owned(), task.into());
-    params
+    Map::from_iter([("taskId".to_owned(), task.into())])
 }
 
 /// `subscriptions/listen` for changes of these tasks and of the tool list, and of all lists if hosts want to know them.

@@ -36,7 +36,6 @@ const WATCHED_EVERY: Duration = Duration::from_secs(60);
 const REPORT_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to open the screen.
-#[derive(Debug)]
 pub struct Opening {
     /// The session and its servers.
     pub engine: Options,

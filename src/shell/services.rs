@@ -19,7 +19,7 @@ use crate::{
     app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
     config::{ConfigError, FileMark},
     domain::{
-        LinkState, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
+        LinkState, OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
         server_url, text,
     },
@@ -260,9 +260,9 @@ enum ServiceError {
     OtherAnswer,
     #[error("it was corrupted in transit")]
     DamagedPart,
-    /// The machine with the session file says why no program may open the part.
-    #[error("{0}")]
-    NotOpened(String),
+    /// No program may open the part.
+    #[error(transparent)]
+    NotOpened(#[from] OpenError),
     #[error("no desktop was found")]
     NoDesktop,
     #[error("could not make a copy: {0}")]
@@ -294,8 +294,7 @@ impl PartUse {
             Self::Save(file) => write_new(&file, &bytes),
             Self::Open(copy, viewer) => {
                 // Checked again, because this is what is opened.
-                let extension = opens_as.map_err(ServiceError::NotOpened)?;
-                let copy = copy.with_extension(extension);
+                let copy = copy.with_extension(opens_as?);
                 let write = || File::create_new(&copy)?.write_all(&bytes);
                 write().map_err(ServiceError::Copy)?;
                 viewer.open_and_wait(&copy).map_err(ServiceError::Open)?;

@@ -11,9 +11,13 @@
 //!
 //! A power failure can undo a claim; the hook may then run twice.
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OpenFlags, Transaction, params};
 
-use super::{Paths, StoreError, schema};
+use super::{
+    Paths, StoreError,
+    rows::{execute, first},
+    schema,
+};
 use crate::domain::{NotifyLevel, NotifyReason, Status, Task, TaskId};
 
 /// Not claimed.
@@ -56,12 +60,9 @@ impl HookEvents {
                    (SELECT number FROM hook_event WHERE state = ?2 ORDER BY number LIMIT 1) \
                    RETURNING number, task, needs_you";
         self.ask(|connection| {
-            connection
-                .prepare_cached(sql)?
-                .query_row([CLAIMED, WAITING], |row| {
-                    Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
-                })
-                .optional()
+            first(connection, sql, [CLAIMED, WAITING], |row| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
+            })
         })
         .map(|found| {
             found.and_then(|(number, task, needs_you)| {
@@ -82,10 +83,8 @@ impl HookEvents {
     /// Records that the hook of a claimed event was started, or failed to start.
     pub fn started(&mut self, event: &HookEvent) -> Result<(), StoreError> {
         self.ask(|connection| {
-            connection
-                .prepare_cached("UPDATE hook_event SET state = ?1 WHERE number = ?2")?
-                .execute(params![STARTED, event.number])
-                .map(drop)
+            let sql = "UPDATE hook_event SET state = ?1 WHERE number = ?2";
+            execute(connection, sql, params![STARTED, event.number]).map(drop)
         })
     }
 
@@ -127,10 +126,10 @@ pub(super) fn add_of(
         return Ok(false);
     };
     if task.status.is_settled() {
-        let mut before = transaction.prepare_cached("SELECT is_settled FROM task WHERE id = ?1")?;
-        let before = before.query_row([task.id.as_str()], |row| row.get(0));
+        let sql = "SELECT is_settled FROM task WHERE id = ?1";
+        let before = first(transaction, sql, [task.id.as_str()], |row| row.get(0))?;
         // A settled task is written again when it is seen, renamed or forgotten.
-        if before.optional()? == Some(true) {
+        if before == Some(true) {
             return Ok(false);
         }
         return insert(transaction, &task.id, "end", occasion);
@@ -159,10 +158,10 @@ fn insert(
     occasion: NotifyReason,
 ) -> rusqlite::Result<bool> {
     let needs_you = occasion == NotifyReason::NeedsYou;
-    let added = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO hook_event (task, what, needs_you, state) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![task.as_str(), what, needs_you, WAITING])?;
+    let added = execute(
+        connection,
+        "INSERT OR IGNORE INTO hook_event (task, what, needs_you, state) VALUES (?1, ?2, ?3, ?4)",
+        params![task.as_str(), what, needs_you, WAITING],
+    )?;
     Ok(added > 0)
 }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
 use super::{
     Paths, StoreError,
@@ -23,7 +23,7 @@ use crate::{
         EventId, HistoryEntry, HistoryEvent, LinkRecord, Milestone, ServerName, Task, TaskId, Wall,
         is_task_id_prefix, milestone, without_lone_surrogates,
     },
-    store::rows::{parse, records, signed, unsigned},
+    store::rows::{first, parse, records, signed, unsigned},
 };
 
 /// A read-only connection; works while another process writes, and before there is a file.
@@ -199,12 +199,8 @@ impl Reader {
     /// The task that used a `--once` key before, forgotten or not.
     pub fn once(&mut self, key: &str) -> Result<Option<TaskId>, StoreError> {
         self.ask(None, |connection| {
-            let found: Option<String> = connection
-                .prepare_cached(
-                    "SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1",
-                )?
-                .query_row([key], |row| row.get(0))
-                .optional()?;
+            let sql = "SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1";
+            let found: Option<String> = first(connection, sql, [key], |row| row.get(0))?;
             Ok(found.as_deref().and_then(TaskId::parse))
         })
     }
@@ -331,15 +327,12 @@ impl Reader {
     /// The result of a task: the JSON text of a CallToolResult as the server sent it.
     pub fn result(&mut self, task: &TaskId) -> Result<Option<String>, StoreError> {
         self.ask(None, |connection| {
-            connection
-                .prepare_cached("SELECT json FROM result WHERE task = ?1")?
-                .query_row([task.as_str()], |row| {
-                    let json: Box<serde_json::value::RawValue> =
-                        parse(row.get_ref(0)?.as_bytes()?)?;
-                    // Older versions saved them unchanged.
-                    Ok(without_lone_surrogates(Box::<str>::from(json).into()))
-                })
-                .optional()
+            let sql = "SELECT json FROM result WHERE task = ?1";
+            first(connection, sql, [task.as_str()], |row| {
+                let json: Box<serde_json::value::RawValue> = parse(row.get_ref(0)?.as_bytes()?)?;
+                // Older versions saved them unchanged.
+                Ok(without_lone_surrogates(Box::<str>::from(json).into()))
+            })
         })
     }
 
@@ -357,10 +350,8 @@ impl Reader {
     /// When a driver last saved; `None` for an empty session.
     pub fn saved_at(&mut self) -> Result<Option<Wall>, StoreError> {
         self.ask(None, |connection| {
-            connection
-                .prepare_cached("SELECT value FROM meta WHERE key = 'saved_at'")?
-                .query_row([], |row| row.get(0).map(Wall))
-                .optional()
+            let sql = "SELECT value FROM meta WHERE key = 'saved_at'";
+            first(connection, sql, [], |row| row.get(0).map(Wall))
         })
     }
 }
@@ -377,23 +368,22 @@ fn chunk(
     if let Ok(entries) = parse(row.get_ref(0)?.as_bytes()?) {
         return Ok(entries);
     }
-    let (first, last) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
+    let (from, to) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
+    let sql = "SELECT created_at FROM task WHERE id = ?1";
     let at = match neighbour {
         Some(neighbour) => neighbour.at,
-        None => connection
-            .prepare_cached("SELECT created_at FROM task WHERE id = ?1")?
-            .query_row([task.as_str()], |row| row.get(0).map(Wall))
-            .optional()?
-            .unwrap_or_default(),
+        None => {
+            first(connection, sql, [task.as_str()], |row| row.get(0).map(Wall))?.unwrap_or_default()
+        }
     };
     let what = HistoryEvent::Status {
         status: "running".to_owned(),
         reason: Some(format!(
-            "entries {first} to {last} of this history cannot be read: they are corrupt on disk"
+            "entries {from} to {to} of this history cannot be read: they are corrupt on disk"
         )),
     };
     Ok(vec![HistoryEntry {
-        seq: first,
+        seq: from,
         at,
         attempt: neighbour.map_or(1, |neighbour| neighbour.attempt),
         event_id: None,

@@ -1,6 +1,6 @@
 //! Values and rows of the session file.
 
-use rusqlite::{Connection, Params, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 
 /// Reads a record; invalid JSON is an error of its column.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> rusqlite::Result<T> {
@@ -43,17 +43,24 @@ pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-pub(super) fn insert_chunk(
-    transaction: &Transaction<'_>,
-    task: &str,
-    (first, last): (u64, u64),
-    steps: u64,
-    body: &str,
-) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO history (task, first_seq, last_seq, steps, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![task, signed(first), signed(last), signed(steps), body])?;
-    Ok(())
+/// Runs a statement that is compiled once; returns how many rows it changed.
+pub(super) fn execute(
+    connection: &Connection,
+    sql: &str,
+    given: impl Params,
+) -> rusqlite::Result<usize> {
+    connection.prepare_cached(sql)?.execute(given)
+}
+
+/// The first row of a statement that is compiled once; `None` without rows.
+pub(super) fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    given: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    connection
+        .prepare_cached(sql)?
+        .query_row(given, read)
+        .optional()
 }

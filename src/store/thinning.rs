@@ -1,10 +1,10 @@
 //! Thins out the saved progress of long tasks.
 
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use crate::{
     domain::{HistoryEntry, HistoryEvent, LogLevel, text},
-    store::rows::{insert_chunk, json, parse, signed, unsigned},
+    store::rows::{execute, first, json, parse, signed, unsigned},
 };
 
 /// The number of steps and log lines of a task above which the middle of its history is thinned, so that a chatty tool
@@ -64,9 +64,8 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         let Some(entries) = chunk(transaction, task, first_seq)? else {
             continue;
         };
-        transaction
-            .prepare_cached("DELETE FROM history WHERE task = ?1 AND first_seq = ?2")?
-            .execute(params![task, first_seq])?;
+        let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
+        execute(transaction, delete, params![task, first_seq])?;
         let mut step = start;
         // The entries before and after the mark, so that seq increases from chunk to chunk.
         let mut kept: [Vec<HistoryEntry>; 2] = [Vec::new(), Vec::new()];
@@ -88,23 +87,19 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
             if is_behind { behind } else { before }.push(entry);
         }
         for part in &kept {
-            insert_part(transaction, task, part)?;
+            insert_chunk(transaction, task, part)?;
         }
     }
     let left_out = unsigned(already) + dropped;
     if let Some(mark) = mark {
         insert_mark(transaction, task, mark, left_out)?;
     }
-    transaction
-        .prepare_cached(
-            "UPDATE history_size SET steps = ?2, left_out = ?3, mark_seq = ?4 WHERE task = ?1",
-        )?
-        .execute(params![
-            task,
-            signed(total.saturating_sub(dropped)),
-            signed(left_out),
-            mark_seq
-        ])?;
+    let steps = signed(total.saturating_sub(dropped));
+    execute(
+        transaction,
+        "UPDATE history_size SET steps = ?2, left_out = ?3, mark_seq = ?4 WHERE task = ?1",
+        params![task, steps, signed(left_out), mark_seq],
+    )?;
     Ok(())
 }
 
@@ -114,27 +109,30 @@ fn chunk(
     task: &str,
     first_seq: i64,
 ) -> rusqlite::Result<Option<Vec<HistoryEntry>>> {
-    let entries = transaction
-        .prepare_cached("SELECT body FROM history WHERE task = ?1 AND first_seq = ?2")?
-        .query_row(params![task, first_seq], |row| {
-            Ok(parse(row.get_ref(0)?.as_bytes()?).ok())
-        })
-        .optional()?;
+    let sql = "SELECT body FROM history WHERE task = ?1 AND first_seq = ?2";
+    let entries = first(transaction, sql, params![task, first_seq], |row| {
+        Ok(parse(row.get_ref(0)?.as_bytes()?).ok())
+    })?;
     Ok(entries.flatten())
 }
 
-/// Writes what is left of a chunk; nothing if that is empty.
-fn insert_part(
+/// Writes the entries as one chunk, or nothing if there are none; returns how many of them are steps.
+pub(super) fn insert_chunk(
     transaction: &Transaction<'_>,
     task: &str,
-    part: &[HistoryEntry],
-) -> rusqlite::Result<()> {
-    let (Some(first), Some(last)) = (part.first(), part.last()) else {
-        return Ok(());
+    entries: &[HistoryEntry],
+) -> rusqlite::Result<u64> {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Ok(0);
     };
-    let steps = part.iter().filter(|entry| is_step(entry)).count() as u64;
-    let span = (first.seq, last.seq);
-    insert_chunk(transaction, task, span, steps, &json(&part)?)
+    let steps = entries.iter().filter(|entry| is_step(entry)).count() as u64;
+    let (from, to) = (signed(first.seq), signed(last.seq));
+    execute(
+        transaction,
+        "INSERT OR REPLACE INTO history (task, first_seq, last_seq, steps, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![task, from, to, signed(steps), json(&entries)?],
+    )?;
+    Ok(steps)
 }
 
 /// Writes the mark in the place of the first entry that was left out.
@@ -152,5 +150,5 @@ fn insert_mark(
             text::plural(left_out, "line")
         )),
     };
-    insert_chunk(transaction, task, (mark.seq, mark.seq), 0, &json(&[&mark])?)
+    insert_chunk(transaction, task, &[mark]).map(drop)
 }

@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{
-    Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior,
-    config::DbConfig, params,
-};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, params};
 
 use super::{
     Paths, StoreError,
@@ -33,8 +30,8 @@ use crate::{
     },
     store::{
         quarantine::{quarantine, set_aside_as},
-        rows::{insert_chunk, json, parse, records, signed, unsigned},
-        thinning::{STEPS_LIMIT, is_step, thin},
+        rows::{execute, first, json, parse, records, signed, unsigned},
+        thinning::{STEPS_LIMIT, insert_chunk, thin},
     },
 };
 
@@ -261,9 +258,8 @@ impl Writer {
             }
             write_row(&transaction, row)?;
         }
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('saved_at', ?1)")?
-            .execute([now.0])?;
+        let meta = "INSERT OR REPLACE INTO meta (key, value) VALUES ('saved_at', ?1)";
+        execute(&transaction, meta, [now.0])?;
         transaction.commit()?;
         if has_hook_events {
             self.has_hook_events.store(true, Ordering::SeqCst);
@@ -354,10 +350,10 @@ impl Drop for Writer {
 
 /// The record of one task.
 pub(super) fn task_by_id(connection: &Connection, id: &TaskId) -> rusqlite::Result<Option<Task>> {
-    let mut query = connection.prepare_cached("SELECT body FROM task WHERE id = ?1")?;
-    query
-        .query_row([id.as_str()], |row| parse(row.get_ref(0)?.as_bytes()?))
-        .optional()
+    let sql = "SELECT body FROM task WHERE id = ?1";
+    first(connection, sql, [id.as_str()], |row| {
+        parse(row.get_ref(0)?.as_bytes()?)
+    })
 }
 
 /// The newest event ids in the history of a task's current attempt, oldest first; chunks that cannot be parsed are
@@ -407,34 +403,28 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> rusqlite::Result<()> {
                 task.forgotten_at.map(|at| at.0),
             ];
             // Usually only the body is new, and then no index is touched.
-            let changed = transaction
-                .prepare_cached(
-                    "UPDATE task SET body = ?2 WHERE id = ?1 AND is_settled = ?3 AND once IS ?4 \
-                     AND created_at = ?5 AND forgotten_at IS ?6",
-                )?
-                .execute(values)?;
-            if changed > 0 {
+            let update = "UPDATE task SET body = ?2 WHERE id = ?1 AND is_settled = ?3 AND once IS ?4 \
+                          AND created_at = ?5 AND forgotten_at IS ?6";
+            if execute(transaction, update, values)? > 0 {
                 return Ok(());
             }
-            transaction
-                .prepare_cached(
-                    "INSERT INTO task (id, body, is_settled, once, created_at, forgotten_at) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET body = excluded.body, \
-                     is_settled = excluded.is_settled, once = excluded.once, \
-                     created_at = excluded.created_at, forgotten_at = excluded.forgotten_at",
-                )?
-                .execute(values)?;
+            execute(
+                transaction,
+                "INSERT INTO task (id, body, is_settled, once, created_at, forgotten_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET body = excluded.body, \
+                 is_settled = excluded.is_settled, once = excluded.once, \
+                 created_at = excluded.created_at, forgotten_at = excluded.forgotten_at",
+                values,
+            )?;
         }
         Row::History { task, entries } => append(transaction, task.as_str(), entries)?,
         Row::Result { task, json } => {
-            transaction
-                .prepare_cached("INSERT OR REPLACE INTO result (task, json) VALUES (?1, ?2)")?
-                .execute([task.as_str(), json])?;
+            let sql = "INSERT OR REPLACE INTO result (task, json) VALUES (?1, ?2)";
+            execute(transaction, sql, [task.as_str(), json])?;
         }
         Row::Link(link) => {
-            transaction
-                .prepare_cached("INSERT OR REPLACE INTO link (name, body) VALUES (?1, ?2)")?
-                .execute([link.name.as_str(), &json(link)?])?;
+            let sql = "INSERT OR REPLACE INTO link (name, body) VALUES (?1, ?2)";
+            execute(transaction, sql, [link.name.as_str(), &json(link)?])?;
         }
         Row::Erase(task) => erase(transaction, task.as_str())?,
     }
@@ -449,32 +439,20 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
         "DELETE FROM history_size WHERE task = ?1",
         "DELETE FROM hook_event WHERE task = ?1",
     ] {
-        transaction.prepare_cached(sql)?.execute([task])?;
+        execute(transaction, sql, [task])?;
     }
     Ok(())
 }
 
 /// Adds entries newer than the newest saved one, so that a repeated save duplicates nothing.
 fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusqlite::Result<()> {
-    let newest: Option<i64> = transaction
-        .prepare_cached(
-            "SELECT last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC LIMIT 1",
-        )?
-        .query_row([task], |row| row.get(0))
-        .optional()?;
-    let newest = newest.map_or(0, unsigned);
+    let sql = "SELECT last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC LIMIT 1";
+    let newest = first(transaction, sql, [task], |row| row.get(0))?.map_or(0, unsigned);
     let fresh: Vec<HistoryEntry> = entries.iter().filter(|entry| entry.seq > newest).collect();
-    let (Some(first), Some(last)) = (fresh.first(), fresh.last()) else {
+    if fresh.is_empty() {
         return Ok(());
-    };
-    let steps = fresh.iter().filter(|entry| is_step(entry)).count() as u64;
-    insert_chunk(
-        transaction,
-        task,
-        (first.seq, last.seq),
-        steps,
-        &json(&fresh)?,
-    )?;
+    }
+    let steps = insert_chunk(transaction, task, &fresh)?;
     let total: i64 = transaction
         .prepare_cached(
             "INSERT INTO history_size (task, steps, left_out) VALUES (?1, ?2, 0) \

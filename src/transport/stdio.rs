@@ -13,7 +13,6 @@ mod stderr;
 mod supervisor;
 
 use std::{
-    fmt,
     os::fd::AsFd as _,
     process::Stdio as Pipe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -124,14 +123,6 @@ struct Inner {
 }
 
 // Manual: arguments and environment may be secrets.
-impl fmt::Debug for Stdio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stdio")
-            .field("command", &self.inner.options.command)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Stdio {
     /// Starts nothing yet.
     pub fn new(options: StdioOptions) -> Self {
@@ -238,8 +229,8 @@ impl Stdio {
         match request.method {
             Method::Get { .. } => {
                 let mut end_recorder = recorder.clone().map(DroppedExchange::new);
-                let start = ReadStage::NotStarted(stdio, recorder);
-                let events = stream::unfold(start, ReadStage::next).inspect(move |event| {
+                let started = stream::once(async move { stdio.start(recorder).await });
+                let events = started.flat_map(events_of).inspect(move |event| {
                     let is_last = matches!(
                         event,
                         ExchangeEvent::NotSent { .. }
@@ -450,45 +441,31 @@ fn accepted() -> Vec<ExchangeEvent> {
     vec![opened, ExchangeEvent::Ended]
 }
 
-/// The stages of a GET.
-enum ReadStage {
-    NotStarted(Stdio, Option<ExchangeRecorder>),
-    /// `Opened` was sent; `Endpoint` comes next.
-    Started(Box<Output>),
-    Open(Box<Output>),
-    Ended,
-}
-
-impl ReadStage {
-    async fn next(self) -> Option<(ExchangeEvent, Self)> {
-        match self {
-            Self::NotStarted(stdio, recorder) => Some(match stdio.start(recorder).await {
-                Ok(output) => {
-                    let opened = ExchangeEvent::Opened {
-                        body: Body::Stream,
-                        session: None,
-                    };
-                    (opened, Self::Started(output))
-                }
-                Err(error) => (ExchangeEvent::not_sent(error.to_string()), Self::Ended),
-            }),
-            Self::Started(output) => {
-                let target = Ok("stdin".to_owned());
-                Some((ExchangeEvent::Endpoint { target }, Self::Open(output)))
-            }
-            Self::Open(mut output) => {
-                let event = output.next().await;
-                let next = match event {
-                    ExchangeEvent::Event { .. } | ExchangeEvent::ResponseTooLarge { .. } => {
-                        Self::Open(output)
-                    }
-                    _ => Self::Ended,
-                };
-                Some((event, next))
-            }
-            Self::Ended => None,
+/// The events of a GET.
+fn events_of(started: Result<Box<Output>, StartError>) -> BoxStream<'static, ExchangeEvent> {
+    let output = match started {
+        Ok(output) => output,
+        Err(error) => {
+            let not_sent = ExchangeEvent::not_sent(error.to_string());
+            return stream::iter([not_sent]).boxed();
         }
-    }
+    };
+    let (body, session) = (Body::Stream, None);
+    let target = Ok("stdin".to_owned());
+    let opened = [
+        ExchangeEvent::Opened { body, session },
+        ExchangeEvent::Endpoint { target },
+    ];
+    let read = stream::unfold(Some(output), async |output| {
+        let mut output = output?;
+        let event = output.next().await;
+        let goes_on = matches!(
+            event,
+            ExchangeEvent::Event { .. } | ExchangeEvent::ResponseTooLarge { .. }
+        );
+        Some((event, goes_on.then_some(output)))
+    });
+    stream::iter(opened).chain(read).boxed()
 }
 
 /// Writes messages one after the other; aborting this task closes the pipe.

@@ -7,7 +7,6 @@
 use std::{
     borrow::Cow,
     collections::VecDeque,
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -72,15 +71,6 @@ struct Inner {
     exchanges: AtomicU64,
     /// Request id and task of each call; the request id is also its progress token.
     known: Mutex<VecDeque<(String, TaskId)>>,
-}
-
-impl fmt::Debug for TrafficRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TrafficRecorder")
-            .field("server", &self.inner.server)
-            .field("switch", &self.inner.switch)
-            .finish_non_exhaustive()
-    }
 }
 
 impl TrafficRecorder {
@@ -218,7 +208,7 @@ impl RpcId<'_> {
 }
 
 /// Records one exchange.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct ExchangeRecorder {
     traffic: TrafficRecorder,
     secrets: Secrets,
@@ -435,7 +425,6 @@ fn parse_ids(message: &str) -> Option<MessageIds<'_>> {
 }
 
 /// Records the end of an exchange, even if it is dropped before its last event.
-#[derive(Debug)]
 pub(super) struct DroppedExchange {
     recorder: Option<ExchangeRecorder>,
 }

@@ -15,7 +15,6 @@ use ratatui::{
 };
 
 use super::{
-    glyphs::Glyphs,
     spans::fit,
     theme::{Role, Theme},
 };
@@ -30,7 +29,8 @@ pub(crate) struct Region<'b> {
     /// The screen rows of the focused item, which toasts avoid.
     cursor: &'b mut Range<u16>,
     area: Rect,
-    theme: Theme,
+    /// How it looks.
+    pub(crate) theme: Theme,
 }
 
 impl<'b> Region<'b> {
@@ -82,14 +82,6 @@ impl<'b> Region<'b> {
         self.area.height
     }
 
-    pub(crate) fn theme(&self) -> Theme {
-        self.theme
-    }
-
-    pub(crate) fn glyphs(&self) -> &'static Glyphs {
-        self.theme.glyphs
-    }
-
     /// Draws a widget that fills the region.
     pub(crate) fn render(&mut self, widget: impl Widget) {
         widget.render(self.area, self.buffer);
@@ -101,7 +93,7 @@ impl<'b> Region<'b> {
             return x;
         }
         let available = self.area.width - x;
-        let line = fit(line.into(), usize::from(available), self.glyphs().more);
+        let line = fit(line.into(), usize::from(available), self.theme.glyphs.more);
         let (x, y) = (self.area.x + x, self.area.y + y);
         let (end, _) = self.buffer.set_line(x, y, &line, available);
         end - self.area.x
@@ -121,13 +113,13 @@ impl<'b> Region<'b> {
     pub(crate) fn put_more_below(&mut self, below: usize) {
         if self.area.height > 0 && below > 0 {
             let y = self.area.height - 1;
-            let more = format!(" {} more {}", grouped(below), self.glyphs().arrows[1]);
+            let more = format!(" {} more {}", grouped(below), self.theme.glyphs.arrows[1]);
             let more = self.theme.span(more, Role::Dim);
             let x = self.put_right(self.area.width, y, more);
             let cell = (self.area.x + x.saturating_sub(1), self.area.y + y);
             // The note covers the end of a long line.
             if x > 0 && self.buffer.cell(cell).is_some_and(|it| it.symbol() != " ") {
-                let cut = self.theme.span(self.glyphs().more, Role::Dim);
+                let cut = self.theme.span(self.theme.glyphs.more, Role::Dim);
                 self.put(x - 1, y, cut);
             }
         }
@@ -144,7 +136,7 @@ impl<'b> Region<'b> {
             self.area.width.saturating_sub(x),
             self.area.height.saturating_sub(y),
         );
-        let more = self.glyphs().more;
+        let more = self.theme.glyphs.more;
         let lines = lines.into_iter().take(usize::from(rows));
         let lines: Vec<Line<'t>> = lines
             .map(|line| fit(line.into(), usize::from(columns), more))
@@ -224,7 +216,7 @@ impl<'b> Region<'b> {
     /// A border in a role.
     pub(crate) fn block(&self, role: Role) -> Block<'static> {
         Block::bordered()
-            .border_set(self.glyphs().frame)
+            .border_set(self.theme.glyphs.frame)
             .border_style(self.theme.style(role))
     }
 
@@ -242,8 +234,8 @@ impl<'b> Region<'b> {
         }
         let available = usize::from(columns.saturating_sub(4));
         let title = self.theme.span(format!(" {title} "), Role::Focus);
-        let line = self.theme.span(self.glyphs().line, Role::Focus);
-        let title = fit(title.into(), available, self.glyphs().more);
+        let line = self.theme.span(self.theme.glyphs.line, Role::Focus);
+        let title = fit(title.into(), available, self.theme.glyphs.more);
         let spans = [vec![line], title.spans].concat();
         let block = self
             .block(Role::Focus)

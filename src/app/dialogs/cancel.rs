@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    menu::{Dialog, MenuAction, MenuItem},
     tasks::{MAX_LISTED, name_of},
 };
 
@@ -25,7 +25,7 @@ pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
     Dialog::new(title, body(state, tasks), items)
 }
 
-fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
+fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
     let named = tasks.iter().take(MAX_LISTED);
     let mut lines: Vec<String> = named.map(|id| name_of(state, id)).collect();
     let more = tasks.len().saturating_sub(MAX_LISTED);
@@ -55,5 +55,5 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
         "longhaul asks the server to stop. Work already done is not undone."
     };
     lines.push(effect.to_owned());
-    lines.into_iter().map(BodyLine::plain).collect()
+    lines
 }

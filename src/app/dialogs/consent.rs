@@ -7,7 +7,7 @@ use crate::{
 
 use super::{
     fit::fits,
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    menu::{Dialog, MenuAction, MenuItem},
 };
 
 /// `lines` says what the user approves.
@@ -30,14 +30,9 @@ pub(super) fn dialog(
             "The server was imported. Nothing has been sent to it yet.",
         )
     };
-    let shown = lines
-        .iter()
-        .map(|line| BodyLine::plain(text::clean_line(line)));
-    let last = BodyLine::plain("You will be asked again if anything above changes.");
-    let body = std::iter::once(BodyLine::plain(first))
-        .chain(shown)
-        .chain([last])
-        .collect();
+    let shown = lines.iter().map(|line| text::clean_line(line));
+    let last = "You will be asked again if anything above changes.";
+    let body = [first.into()].into_iter().chain(shown).chain([last.into()]);
     let (no, yes, command) = if is_program {
         ("no, don't start it", "yes, start it", "approve")
     } else {

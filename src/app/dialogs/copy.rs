@@ -5,18 +5,18 @@ use crate::{
     domain::{TaskId, text},
 };
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// The most bytes to copy to a terminal's clipboard (OSC 52); terminals refuse more.
 const MAX_COPY_BYTES: usize = 1 << 20;
 
 pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
-    let body = BodyLine::plain("Uses the terminal's clipboard (OSC 52), if it has one.");
+    let body = "Uses the terminal's clipboard (OSC 52), if it has one.";
     let items = match state.task(id) {
         Some(task_row) => items(state, task_row),
         None => vec![MenuItem::new('c', "close", MenuAction::Close)],
     };
-    Dialog::new(format!("Copy {id}"), vec![body], items).harmless()
+    Dialog::new(format!("Copy {id}"), [body], items).harmless()
 }
 
 fn copy(key: char, label: impl Into<String>, text: impl Into<String>) -> MenuItem {

@@ -5,7 +5,7 @@ use crate::{
     domain::TaskId,
 };
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
     let title = match tasks {
@@ -29,7 +29,7 @@ pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
     Dialog::new(title, body(state, tasks), items).harmless()
 }
 
-fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
+fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
     let flags = &state.setup.flags;
     let id = tasks.first().map_or("ID", TaskId::as_str);
     let mut lines = Vec::new();
@@ -44,5 +44,5 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<BodyLine> {
     lines.push(format!(
         "To include the text: longhaul export {id}{flags} --with-content"
     ));
-    lines.into_iter().map(BodyLine::plain).collect()
+    lines
 }

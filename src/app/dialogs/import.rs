@@ -4,16 +4,14 @@ use crate::{app::State, domain::text};
 
 use super::{
     fit::fits,
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    menu::{Dialog, MenuAction, MenuItem},
 };
 
 /// `lines` has a line for each file and server, `new` is the number of new servers.
 pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
-    let first = BodyLine::plain("This doesn't contact any server or start any program.");
-    let found = lines
-        .iter()
-        .map(|line| BodyLine::plain(text::clean_line(line)));
-    let body = std::iter::once(first).chain(found).collect();
+    let first = "This doesn't contact any server or start any program.";
+    let found = lines.iter().map(|line| text::clean_line(line));
+    let body = [first.into()].into_iter().chain(found);
     let count = text::plural(new, "server");
     let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
     let mut items = match new {

@@ -1,6 +1,6 @@
 //! The dialog to inject a fault into the demo.
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// The key, the label and the command of each fault.
 const FAULTS: [(char, &str, &str); 8] = [
@@ -15,9 +15,9 @@ const FAULTS: [(char, &str, &str); 8] = [
 ];
 
 pub(in crate::app) fn dialog() -> Dialog {
-    let body = BodyLine::plain("Breaks the demo server or its connection on purpose.");
+    let body = "Breaks the demo server or its connection on purpose.";
     let items = FAULTS.map(|(key, label, fault)| {
         MenuItem::new(key, label, MenuAction::InjectFault(fault.to_owned()))
     });
-    Dialog::new("Inject a fault", vec![body], items.to_vec()).harmless()
+    Dialog::new("Inject a fault", [body], items.to_vec()).harmless()
 }

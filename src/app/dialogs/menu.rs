@@ -100,10 +100,14 @@ pub struct Dialog {
 
 impl Dialog {
     /// A dialog that ignores early keys, and that can be closed without any effect.
-    pub(super) fn new(title: impl Into<String>, body: Vec<BodyLine>, items: Vec<MenuItem>) -> Self {
+    pub(super) fn new(
+        title: impl Into<String>,
+        body: impl IntoIterator<Item: Into<String>>,
+        items: Vec<MenuItem>,
+    ) -> Self {
         Self {
             title: title.into(),
-            body,
+            body: body.into_iter().map(BodyLine::plain).collect(),
             items,
             on_close: MenuAction::Close,
             ignores_early_keys: true,

@@ -5,7 +5,7 @@ use crate::{
     domain::{TaskId, UrlPreview},
 };
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(super) fn dialog(state: &State, task: &TaskId, part: &ResultPart) -> Dialog {
     if let Some(link) = &part.link {
@@ -19,15 +19,12 @@ pub(super) fn dialog(state: &State, task: &TaskId, part: &ResultPart) -> Dialog 
     Dialog::new(title, body(state, part), items(state, task, part))
 }
 
-fn link_body(part: &ResultPart, link: &UrlPreview) -> Vec<BodyLine> {
+fn link_body(part: &ResultPart, link: &UrlPreview) -> Vec<String> {
     let opens = link
         .can_open
         .then(|| format!("Opens a page at {}.", link.host));
     let lines = std::iter::once(part.description.clone()).chain(opens);
-    lines
-        .chain(link.warnings.iter().cloned())
-        .map(BodyLine::plain)
-        .collect()
+    lines.chain(link.warnings.iter().cloned()).collect()
 }
 
 fn link_items(link: &UrlPreview) -> Vec<MenuItem> {
@@ -43,14 +40,14 @@ fn link_items(link: &UrlPreview) -> Vec<MenuItem> {
     ]
 }
 
-fn body(state: &State, part: &ResultPart) -> Vec<BodyLine> {
-    let mut lines = vec![BodyLine::plain(part.description.clone())];
+fn body(state: &State, part: &ResultPart) -> Vec<String> {
+    let mut lines = vec![part.description.clone()];
     if let (None, Some(viewer)) = (&part.why_not, &state.setup.viewer) {
-        lines.push(BodyLine::plain(format!(
+        lines.push(format!(
             "Writes a private copy and runs: {viewer} FILE.{}",
             part.extension
-        )));
-        lines.push(BodyLine::plain("The copy is deleted when longhaul exits."));
+        ));
+        lines.push("The copy is deleted when longhaul exits.".to_owned());
     }
     lines
 }

@@ -27,8 +27,9 @@ pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
         }));
     }
     Dialog {
+        body,
         on_close: MenuAction::Stay,
-        ..Dialog::new(title, body, items(state, stops_keeper))
+        ..Dialog::new(title, Vec::<String>::new(), items(state, stops_keeper))
     }
 }
 

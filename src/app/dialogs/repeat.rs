@@ -2,7 +2,7 @@
 
 use crate::domain::{ServerName, text};
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// `reason` continues a sentence that starts with the server's name. `is_unchecked` sends arguments that the schema
 /// rejects.
@@ -12,10 +12,8 @@ pub(in crate::app) fn dialog(
     reason: &str,
     is_unchecked: bool,
 ) -> Dialog {
-    let body = vec![
-        BodyLine::plain(text::clean_line(&format!("{tool} on {server}"))),
-        BodyLine::plain(text::clean_line(&format!("{server} {reason}."))),
-    ];
+    let body = [format!("{tool} on {server}"), format!("{server} {reason}.")];
+    let body = body.iter().map(|line| text::clean_line(line));
     let repeat = MenuAction::Repeat { is_unchecked };
     let items = vec![
         MenuItem::new('n', "no, back to the form", MenuAction::Close),

@@ -5,16 +5,16 @@ use crate::{
     domain::{ServerName, SignInPage, text},
 };
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(in crate::app) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
     let title = format!("Sign in to {}?", text::clean_line(server.as_str()));
     let host = text::clean_line(&page.host);
-    let mut body = vec![BodyLine::plain(format!("You sign in on a page at {host}."))];
+    let mut body = vec![format!("You sign in on a page at {host}.")];
     // On separate lines, so that a long host name doesn't push them out of view.
     let others = page.other_parties.iter();
-    body.extend(others.map(|who| BodyLine::plain(text::clean_line(who))));
-    body.push(BodyLine::plain("longhaul waits 15 minutes for the result."));
+    body.extend(others.map(|who| text::clean_line(who).into_owned()));
+    body.push("longhaul waits 15 minutes for the result.".to_owned());
     let key = state.key(Action::SignIn);
     let open = MenuAction::OpenPage {
         url: page.url.clone(),

@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    menu::{Dialog, MenuAction, MenuItem},
     tasks::name_of,
 };
 
@@ -17,11 +17,9 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
     let age = asked.map_or(String::new(), |asked| {
         format!(" {} ago", text::span(now.wall.since(asked.at)))
     });
-    let body = vec![
-        BodyLine::plain(name_of(state, id)),
-        BodyLine::plain(format!(
-            "Pause requested{age}; the server is still making progress."
-        )),
+    let body = [
+        name_of(state, id),
+        format!("Pause requested{age}; the server is still making progress."),
     ];
     let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
     let items = vec![

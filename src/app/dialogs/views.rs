@@ -2,14 +2,12 @@
 
 use crate::app::{Action, State, View};
 
-use super::menu::{BodyLine, Dialog, MenuAction, MenuItem};
+use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// The default view, then each named view by its number.
 pub(super) fn dialog(state: &State) -> Dialog {
     let key = state.key(Action::Palette);
-    let body = BodyLine::plain(format!(
-        "To save the current view, enter {key}save-view NAME"
-    ));
+    let body = format!("To save the current view, enter {key}save-view NAME");
     let all = MenuItem::new('0', "everything", MenuAction::ShowView(View::default()));
     let views = state.setup.views.iter().zip('1'..='9');
     let views = views.map(|(view, key)| {
@@ -17,5 +15,5 @@ pub(super) fn dialog(state: &State) -> Dialog {
         MenuItem::new(key, label, MenuAction::ShowView(view.clone()))
     });
     let items = std::iter::once(all).chain(views).collect();
-    Dialog::new("Views", vec![body], items).harmless()
+    Dialog::new("Views", [body], items).harmless()
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 
 use super::{
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
+    menu::{Dialog, MenuAction, MenuItem},
     tasks::name_of,
 };
 
@@ -14,14 +14,14 @@ pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
     let (body, items) = match state.task(id) {
         Some(task_row) => (body(state, task_row), items(state, task_row)),
         None => (
-            vec![BodyLine::plain("This task no longer exists.")],
+            vec!["This task no longer exists.".to_owned()],
             vec![MenuItem::new('c', "close", MenuAction::Close)],
         ),
     };
     Dialog::new(format!("Recovery options: {id}"), body, items)
 }
 
-fn body(state: &State, task_row: &TaskRow) -> Vec<BodyLine> {
+fn body(state: &State, task_row: &TaskRow) -> Vec<String> {
     let task = &task_row.view.task;
     let mut lines = vec![name_of(state, &task.id)];
     let label = task.status.label();
@@ -39,7 +39,7 @@ fn body(state: &State, task_row: &TaskRow) -> Vec<BodyLine> {
         let value = text::amount(progress.value);
         lines.push(format!("Last progress: {value}{total}."));
     }
-    lines.into_iter().map(BodyLine::plain).collect()
+    lines
 }
 
 fn items(state: &State, task_row: &TaskRow) -> Vec<MenuItem> {

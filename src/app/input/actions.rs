@@ -4,10 +4,11 @@ use crate::domain::text;
 
 use super::{
     super::{
-        Command, Field, Focus, ListRow, Menu, Overlay, Pane, State,
+        Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, SortKey, State,
         availability::{part_here, why_not},
         detail::print_text,
         dialogs::{edit, inject_fault, question::open_question},
+        grouping::next_of,
         keymap::Action,
         lanes,
         quit::{interrupt, stop_keeper},
@@ -150,12 +151,12 @@ fn change_list(state: &mut State, action: Action) -> bool {
             select::arrange(state);
         }
         Action::Group => {
-            state.list.grouping = state.list.grouping.next();
+            state.list.grouping = next_of(Grouping::ALL, state.list.grouping);
             select::arrange(state);
             state.reply(format!("grouped by {}", state.list.grouping.label()));
         }
         Action::Sort => {
-            state.list.sort = state.list.sort.next();
+            state.list.sort = next_of(SortKey::ALL, state.list.sort);
             select::arrange(state);
             state.reply(format!("sorted by {}", state.list.sort.label()));
         }

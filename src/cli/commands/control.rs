@@ -165,10 +165,8 @@ async fn run_action(
             Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
             Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
             Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
-                return Err(CliError::new(
-                    code::INTERRUPTED,
-                    format!("interrupted; the request for {id} stays pending"),
-                ));
+                let message = format!("interrupted; the request for {id} stays pending");
+                return Err(CliError::new(code::INTERRUPTED, message));
             }
             Ok(Err(fail)) => return Err(fail),
         }

@@ -136,8 +136,8 @@ fn print_table(
         "STATE", "ID", "TASK", "SERVER", "PROGRESS", "TIME", "IF CUT",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let ending = context.terminal.ending();
-    let columns = context.terminal.out_columns();
+    let ending = context.terminal.ending;
+    let columns = context.terminal.out_columns;
     let cell = columns.map_or(MAX_PIPED_COLS, |_| MAX_CELL_COLS);
     for task in tasks {
         let contact = driver.contact(task);

@@ -42,15 +42,11 @@ pub(in crate::cli) fn result(
                 context.flags()
             ),
         };
-        let code = crate::cli::error::exit_code_of(&task);
-        return Err(CliError::new(
-            if code == code::OK {
-                code::TOOL_FAILED
-            } else {
-                code
-            },
-            message,
-        ));
+        let code = match crate::cli::error::exit_code_of(&task) {
+            code::OK => code::TOOL_FAILED,
+            code => code,
+        };
+        return Err(CliError::new(code, message));
     };
     if let Some(number) = which.block {
         return block(context, which, &task, &result, number);
@@ -109,7 +105,7 @@ pub(in crate::cli) fn block(
     }
     match &block {
         ContentBlock::Media(_)
-            if !context.global.json && context.terminal.out_columns().is_some() =>
+            if !context.global.json && context.terminal.out_columns.is_some() =>
         {
             Err(CliError::usage(format!(
                 "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",

@@ -92,8 +92,8 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         context.info("no sessions yet; `longhaul call TOOL` creates one");
         return Ok(code::OK);
     }
-    let ending = context.terminal.ending();
-    for line in format::table(&rows, context.terminal.out_columns(), 0, ending) {
+    let ending = context.terminal.ending;
+    for line in format::table(&rows, context.terminal.out_columns, 0, ending) {
         context.print(&line)?;
     }
     Ok(code::OK)

@@ -40,7 +40,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
         context.terminal.print_pretty(document)?;
         return Ok(code::OK);
     }
-    let ending = context.terminal.ending();
+    let ending = context.terminal.ending;
     for tool in &tools {
         if let Some(fault) = &tool.fault {
             let message = format!("not usable: {} ({fault})", tool.name);
@@ -60,7 +60,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
             let columns = context
                 .terminal
-                .out_columns()
+                .out_columns
                 .unwrap_or(usize::MAX)
                 .saturating_sub(4);
             let first = text::clean_line(first.trim());

@@ -113,9 +113,9 @@ fn print(
         } else {
             let head = head(context, entry);
             // A terminal gets cut lines, a pipe gets all of them.
-            let columns = context.terminal.out_columns().unwrap_or(usize::MAX);
+            let columns = context.terminal.out_columns.unwrap_or(usize::MAX);
             let body_cols = columns.saturating_sub(text::width(&head) + 1);
-            let line = entry.what.line(body_cols, context.terminal.ending());
+            let line = entry.what.line(body_cols, context.terminal.ending);
             let line = format!("{head} {line}");
             context.print(&line)?;
         }

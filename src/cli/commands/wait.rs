@@ -134,10 +134,8 @@ async fn wait_for(
             LiveEvent::Session(_) => {}
             LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
             LiveEvent::Interrupted | LiveEvent::Terminated => {
-                return Err(CliError::new(
-                    code::INTERRUPTED,
-                    "interrupted; the tasks stay in the session",
-                ));
+                let message = "interrupted; the tasks stay in the session";
+                return Err(CliError::new(code::INTERRUPTED, message));
             }
         }
         open.retain(|task| match live.tasks.get(&task.id) {

@@ -32,7 +32,8 @@ use crate::{
 };
 
 /// What was done with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum ImportOutcome {
     Imported,
     /// Would be imported; shown before the user agrees.
@@ -44,12 +45,7 @@ pub(crate) enum ImportOutcome {
 
 impl ImportOutcome {
     fn label(self) -> &'static str {
-        match self {
-            Self::Imported => "imported",
-            Self::New => "new",
-            Self::Known => "known",
-            Self::Skipped => "skipped",
-        }
+        self.into()
     }
 
     /// The value in JSON output.

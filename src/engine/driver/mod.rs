@@ -29,7 +29,7 @@ use crate::{
             state::{Driver, Linked, PUBLISH_EVERY, SignInNews},
         },
         frames::KeeperStatus,
-        hook::Hooks,
+        hook::{Hooks, PATIENCE},
         journal::{Journal, JournalError},
         options::{Options, PanicIn, ProcessRole},
         pace::Pace,
@@ -190,7 +190,8 @@ impl<'d> Driver<'d> {
     ) -> Self {
         let now = options.clock.now();
         let hooks = options.hook.clone().and_then(|hook| {
-            Hooks::start(hook, &options.paths, &mut writer, snapshots, options.clock)
+            let (paths, clock) = (&options.paths, options.clock);
+            Hooks::start(hook, paths, &mut writer, snapshots, clock, PATIENCE)
         });
         Self {
             paths: &options.paths,

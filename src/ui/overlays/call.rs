@@ -42,7 +42,7 @@ pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now:
             .saturating_add(6),
         Stage::Tool => 16,
         Stage::Form => form_rows(
-            region.theme(),
+            region.theme,
             state,
             form,
             usize::from(columns.saturating_sub(4)),
@@ -58,7 +58,7 @@ pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now:
 }
 
 fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) {
-    let theme = window.theme();
+    let theme = window.theme;
     let columns = window.columns();
     let found = form.servers(state);
     let last = found.len();
@@ -120,7 +120,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
 }
 
 fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
-    let theme = window.theme();
+    let theme = window.theme;
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
     let label = if form.is_any_server {
@@ -181,7 +181,7 @@ fn form_rows(theme: Theme, state: &State, form: &CallForm, columns: usize) -> u1
 }
 
 fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
-    let theme = window.theme();
+    let theme = window.theme;
     let columns = window.columns();
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let title = Line::from(vec![
@@ -220,7 +220,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
 
 /// Notes in the first row how many fields are hidden above and below.
 pub(super) fn put_hidden(window: &mut Region<'_>, above: usize, below: usize) {
-    let theme = window.theme();
+    let theme = window.theme;
     let [up, down] = theme.glyphs.arrows;
     let hidden = [(above, up), (below, down)].into_iter();
     let hidden = hidden.filter(|(count, _)| *count > 0);
@@ -239,7 +239,7 @@ fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
     }
     if form.fields.is_empty() {
         let note = region
-            .theme()
+            .theme
             .span("This tool takes no arguments.", Role::Dim);
         region.put(0, 0, note);
         return (0, 0);
@@ -279,7 +279,7 @@ fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
 }
 
 fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
-    let theme = window.theme();
+    let theme = window.theme;
     let button = if form.sent.is_some() {
         "[ saving the call ... ]"
     } else {
@@ -396,7 +396,7 @@ fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, R
 }
 
 fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {
-    let theme = region.theme();
+    let theme = region.theme;
     let role = if has_cursor { Role::Key } else { Role::Dim };
     region.put(0, 0, theme.span("arguments as JSON:", role));
     if has_cursor {

@@ -111,7 +111,7 @@ pub(super) fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>,
         is_wrong,
         ..
     } = *shown;
-    let more = region.glyphs().more;
+    let more = region.theme.glyphs.more;
     let need = match (is_wrong, field.spec.is_required) {
         (true, _) => "!",
         (false, true) => "*",
@@ -131,7 +131,7 @@ pub(super) fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>,
         .min(u16::try_from(MAX_HINT).unwrap_or(u16::MAX));
     let hint = field_hint(shown, usize::from(end), label);
     let hint = text::cut(&text::clean_line(&hint), usize::from(available), more).into_owned();
-    let hint = region.theme().span(hint, Role::Dim);
+    let hint = region.theme.span(hint, Role::Dim);
     let x = region.put_right(end, y, hint);
     let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
     let mut left = region.region(0, y, x.saturating_sub(1), lines);
@@ -166,7 +166,7 @@ fn field_hint(shown: &FieldView<'_>, columns: usize, label: usize) -> String {
 
 /// Draws a field's name and value.
 fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor: bool) {
-    let theme = left.theme();
+    let theme = left.theme;
     let columns = left.columns();
     let role = if has_cursor { Role::Key } else { Role::Dim };
     let mut line = Line::from(theme.span(head, role));

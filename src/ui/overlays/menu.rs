@@ -44,14 +44,14 @@ pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: 
     // All items must be visible; the explanation is cut instead.
     let available = usize::from(region.rows().saturating_sub(3)).saturating_sub(items.len());
     let width = widest.saturating_sub(lead).max(1);
-    let lines = wrapped_body(&body_lines, width, available, region.glyphs().more);
+    let lines = wrapped_body(&body_lines, width, available, region.theme.glyphs.more);
     let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     let body_rows = body_rows.min(available);
     let gap = usize::from(body_rows > 0 && body_rows < available);
     let rows = body_rows + gap + items.len() + 2;
     let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
     let mut window = region.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
-    let theme = window.theme();
+    let theme = window.theme;
     body(&mut window, &lines, body_rows, lead);
     let y = u16::try_from(body_rows + gap).unwrap_or(u16::MAX);
     let (columns, rows) = (window.columns(), window.rows().saturating_sub(y));
@@ -82,7 +82,7 @@ fn wrapped_body<'l>(
 
 /// Draws the explanation: what happens to each task, and why.
 fn body(window: &mut Region<'_>, lines: &[(&BodyLine, Vec<String>)], rows: usize, lead: usize) {
-    let theme = window.theme();
+    let theme = window.theme;
     let paragraphs = lines.iter().map(|(line, wrapped)| {
         let outcome = line.outcome.map_or(Line::default(), |outcome| {
             theme.span(outcome.label(), outcome_role(outcome)).into()

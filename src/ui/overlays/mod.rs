@@ -69,7 +69,7 @@ pub(super) fn prompt(region: &mut Region<'_>, state: &State) -> bool {
 /// cover the cursor's rows.
 pub(super) fn toasts(region: &mut Region<'_>, state: &State, top: u16) {
     let kept = region.cursor_rows();
-    let theme = region.theme();
+    let theme = region.theme;
     let columns = region.columns();
     let most = columns.saturating_sub(6).min(64);
     let toasts = state.messages.toasts.iter().enumerate();

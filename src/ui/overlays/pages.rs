@@ -26,7 +26,7 @@ pub(super) fn help(region: &mut Region<'_>, state: &State, field: &Field, cursor
     let columns = region.window_columns(92);
     let total = u16::try_from(lines.len().max(1)).unwrap_or(u16::MAX);
     let mut window = region.window(columns, total.saturating_add(4).min(most), "Keys");
-    let theme = window.theme();
+    let theme = window.theme;
     let (columns, rows) = (window.columns(), window.rows().saturating_sub(2));
     let mut prompt = typed::field(theme, columns, "/ ", field, true);
     if field.is_empty() {
@@ -125,7 +125,7 @@ pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cur
         .clamp(1, most);
     let columns = region.window_columns(88);
     let mut window = region.window(columns, rows + 4, "Commands");
-    let theme = window.theme();
+    let theme = window.theme;
     let (columns, rows) = (window.columns(), window.rows().saturating_sub(2));
     window.put(0, 0, typed::field(theme, columns, ": ", field, true));
     if found.is_empty() {

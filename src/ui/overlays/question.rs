@@ -29,7 +29,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
         0 | 1 => "Question".to_owned(),
         _ => format!("Question {number} of {count}"),
     };
-    let theme = region.theme();
+    let theme = region.theme;
     let columns = region.window_columns(88);
     let available = usize::from(columns.saturating_sub(4)).max(1);
     let task = &task_row.view.task;
@@ -139,7 +139,7 @@ fn page_lines(theme: Theme, link: &UrlPreview, available: usize) -> Vec<Line<'st
 }
 
 fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) {
-    let theme = window.theme();
+    let theme = window.theme;
     let hidden = page.len().saturating_sub(rows);
     let y = window.put_lines(0, y, page.into_iter().take(rows));
     if hidden > 0 && rows > 0 {

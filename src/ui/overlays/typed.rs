@@ -50,7 +50,7 @@ pub(super) fn field(
 
 /// Draws a multi-line field, scrolled to show the cursor.
 pub(super) fn lines(region: &mut Region<'_>, field: &Field, has_cursor: bool) {
-    let theme = region.theme();
+    let theme = region.theme;
     let available = usize::from(region.columns()).max(1);
     let rows = usize::from(region.rows()).max(1);
     // Hard-wrapped at `available` columns, so that the cursor position can be computed.
@@ -111,7 +111,7 @@ pub(super) fn tail(text: &str, columns: usize) -> String {
 
 /// Draws a prompt in the footer, with its key hints if they fit.
 pub(super) fn line(region: &mut Region<'_>, label: &str, typed: &Field, keys: &str) {
-    let theme = region.theme();
+    let theme = region.theme;
     let end = region.columns();
     let width = u16::try_from(keys.len()).unwrap_or(0);
     let show_keys = end > width + 30;
@@ -128,7 +128,7 @@ pub(super) fn line(region: &mut Region<'_>, label: &str, typed: &Field, keys: &s
 pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
     let columns = region.window_columns(72);
     let mut window = region.window(columns, 11, &format!("Edit {}", form.task));
-    let theme = window.theme();
+    let theme = window.theme;
     let columns = window.columns();
     let tool = state
         .task(&form.task)

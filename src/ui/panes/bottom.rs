@@ -17,12 +17,12 @@ pub(in crate::ui) fn attention_line(region: &mut Region<'_>, state: &State, now:
         Attention::Reply => Role::Strong,
         Attention::Pressing => Role::Warning,
     };
-    region.put(1, 0, region.theme().span(line, role));
+    region.put(1, 0, region.theme.span(line, role));
 }
 
 /// Draws as many of the currently available keys as fit.
 pub(in crate::ui) fn footer(region: &mut Region<'_>, state: &State) {
-    let theme = region.theme();
+    let theme = region.theme;
     let keys = footer_keys(state).into_iter().map(|(key, label)| {
         let label = theme.span(format!(" {label}"), Role::Plain);
         Line::from(vec![theme.span(key, Role::Key), label])
@@ -45,7 +45,7 @@ pub(in crate::ui) fn footer(region: &mut Region<'_>, state: &State) {
 
 /// Draws what quitting would do, and what stopping the keeper would.
 pub(in crate::ui) fn quit(region: &mut Region<'_>, state: &State) {
-    let theme = region.theme();
+    let theme = region.theme;
     let mut line = Line::from(" ");
     for (action, effect) in quit_lines(state, usize::from(region.columns())) {
         line.extend([

@@ -41,7 +41,7 @@ pub(in crate::ui) fn detail(region: &mut Region<'_>, state: &State, now: Stamp) 
 
 /// Draws the border with the task's id, the tabs and the keys that switch them.
 fn border(pane: &mut Region<'_>, state: &State, task_row: &TaskRow) {
-    let theme = pane.theme();
+    let theme = pane.theme;
     let has_focus = state.detail.focus == Focus::Detail;
     let role = if has_focus { Role::Focus } else { Role::Border };
     let line = || theme.span(theme.glyphs.line, Role::Border);
@@ -99,7 +99,7 @@ fn now_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow, now: Stam
         && task_row.is_running()
         && fact_rows > y
     {
-        let theme = part.theme();
+        let theme = part.theme;
         let rate = theme.span(labels::rate(rate), Role::Plain);
         let x = part.put(0, y, Line::from(vec![theme.span("rate ", Role::Dim), rate]));
         let x = x.max(LABEL - 1) + 1;
@@ -122,7 +122,7 @@ fn now_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow, now: Stam
 
 /// Draws the labels and facts; returns the row below.
 fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
-    let theme = region.theme();
+    let theme = region.theme;
     let available = usize::from(region.columns().saturating_sub(LABEL)).max(1);
     let mut height = 0;
     let rows = facts.iter().map(|(label, value, role)| {
@@ -151,7 +151,7 @@ fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
 /// Draws how fast the task has progressed since its first step.
 fn spark(region: &mut Region<'_>, task_row: &TaskRow, now: Stamp) {
     let slices = task_row.pace.sparkline(now, usize::from(region.columns()));
-    let theme = region.theme();
+    let theme = region.theme;
     let widget = Sparkline::default()
         .data(slices.into_iter().skip_while(|slice| *slice == 0))
         .bar_set(theme.glyphs.spark.clone())
@@ -340,7 +340,7 @@ fn trail(signs: [&'static str; 6], mark: TimelineMark) -> (&'static str, Role) {
 
 /// Draws the connection timeline with a legend, up to now or to the task's end: `06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`.
 fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
-    let theme = region.theme();
+    let theme = region.theme;
     let signs = theme.glyphs.trail;
     let Some((first, _)) = task_row.timeline.front() else {
         return;
@@ -421,7 +421,7 @@ fn text_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
         usize::from(rows)
     };
     let scroll = state.detail.scroll.min(lines.len().saturating_sub(page));
-    let theme = region.theme();
+    let theme = region.theme;
     let mut y = 0;
     let mut shown = 0;
     for line in lines.iter().skip(scroll) {

@@ -47,7 +47,7 @@ pub(super) fn document(
     } else {
         usize::from(rows)
     };
-    let theme = region.theme();
+    let theme = region.theme;
     let gutter = if document.is_navigable() { GUTTER } else { 0 };
     let mut y = 0;
     let mut index = document.top(page);
@@ -95,7 +95,7 @@ pub(super) fn document(
 }
 
 fn put_signs(region: &mut Region<'_>, y: u16, line: &DocumentLine<'_>) {
-    let theme = region.theme();
+    let theme = region.theme;
     if line.is_here {
         region.put(0, y, theme.span(theme.glyphs.cursor, Role::Cursor));
     }
@@ -115,11 +115,11 @@ pub(super) fn put_text(
     let available = usize::from(region.columns().saturating_sub(x)).max(1);
     let whole = plain(&spans);
     if !style.is_wrapping {
-        spans = fit(spans.into(), available, region.glyphs().more).spans;
+        spans = fit(spans.into(), available, region.theme.glyphs.more).spans;
     }
     let is_found = |search: &&str| !search.is_empty() && finds(&whole, search);
     if let Some(search) = style.search.filter(is_found) {
-        spans = highlight(spans, search, region.theme().style(Role::Found));
+        spans = highlight(spans, search, region.theme.style(Role::Found));
     }
     if !style.is_wrapping {
         return region.put_lines(x, y, [spans]);

@@ -10,7 +10,7 @@ use crate::{
 
 /// Draws the welcome text of a new session, or a note that the filter matches nothing.
 pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
-    let theme = region.theme();
+    let theme = region.theme;
     let available = usize::from(region.columns().saturating_sub(4)).max(1);
     let is_first = state.totals.counts == crate::app::Counts::default();
     if !is_first {

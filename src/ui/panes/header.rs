@@ -21,7 +21,7 @@ const CLOCK_COLUMNS: u16 = 9;
 /// Draws the header line.
 pub(in crate::ui) fn header(region: &mut Region<'_>, state: &State, now: Stamp) {
     let columns = region.columns();
-    let theme = region.theme();
+    let theme = region.theme;
     let flags = flags(state, theme.glyphs.more);
     let is_well = |server: &ServerView| labels::rank(state, server, now) > 2;
     // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
@@ -75,7 +75,7 @@ fn flags(state: &State, more: &str) -> Vec<String> {
 /// Draws the right end of the line; returns where it begins.
 fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp, is_tight: bool) -> u16 {
     let columns = region.columns();
-    let theme = region.theme();
+    let theme = region.theme;
     let mut end = columns.saturating_sub(1);
     if columns >= 56 {
         // An idle screen is not redrawn, so a clock on it would show the wrong time.
@@ -176,7 +176,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
 
 /// Draws the banner: unreachable servers, stale data, and what happened while the user was away.
 pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) {
-    let theme = region.theme();
+    let theme = region.theme;
     let mut y = 0;
     if state.has_status_line() {
         let mut line = status_line(state, now, false);

@@ -23,7 +23,7 @@ use crate::{
 /// Draws the column titles, with an arrow at the sort column.
 pub(in crate::ui) fn titles(region: &mut Region<'_>, state: &State, rows: u16) {
     let columns = columns_of(region, state);
-    let theme = region.theme();
+    let theme = region.theme;
     let [up, down] = theme.glyphs.arrows;
     let arrow = if state.list.is_reversed { up } else { down };
     let title = |column: Column, title: &'static str, is_sorted: bool| {
@@ -78,7 +78,7 @@ fn hidden_rows(state: &State, rows: usize, columns: usize, [up, down]: [&str; 2]
 /// Draws the visible lines.
 pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
     let columns = columns_of(region, state);
-    let theme = region.theme();
+    let theme = region.theme;
     let servers = server_names(state, columns.server, theme.glyphs.more);
     let count = usize::from(region.rows());
     let top = crate::app::first_line(state, count);

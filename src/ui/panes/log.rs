@@ -23,7 +23,7 @@ fn nothing_yet(region: &mut Region<'_>, task_row: &TaskRow) {
     } else {
         "Reading the history ..."
     };
-    region.put(0, 0, region.theme().span(note, Role::Dim));
+    region.put(0, 0, region.theme.span(note, Role::Dim));
 }
 
 /// Draws a task's newest entries, newest first. Progress entries are left out if there are log messages.
@@ -35,7 +35,7 @@ pub(super) fn newest_lines(region: &mut Region<'_>, state: &State, task_row: &Ta
     let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
     let recent = || log.entries.iter().rev().take(200);
     let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
-    let theme = region.theme();
+    let theme = region.theme;
     let columns = usize::from(region.columns());
     let shown = recent().filter(|entry| !has_words || !is_step(entry));
     let lines = shown.map(|entry| entry_lines(theme, state, entry, columns, false));
@@ -71,7 +71,7 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
         return nothing_yet(region, task_row);
     };
-    let theme = region.theme();
+    let theme = region.theme;
     let columns = usize::from(region.columns());
     let rows = region.rows();
     let body = usize::from(if rows > 1 { rows - 1 } else { rows });
@@ -129,7 +129,7 @@ fn highlight_entry(theme: Theme, lines: &mut [Line<'_>], columns: usize, search:
 
 /// Draws whether the log follows, and what is searched for.
 fn log_footer(region: &mut Region<'_>, state: &State, back: usize) {
-    let theme = region.theme();
+    let theme = region.theme;
     let row = region.rows().saturating_sub(1);
     let key = state.key(Action::Follow);
     let follow = if back > 0 {

@@ -18,7 +18,7 @@ const TEXT: u16 = 16;
 
 /// Draws the newest messages that fit, and formats only these.
 pub(in crate::ui) fn messages(region: &mut Region<'_>, state: &State) {
-    let theme = region.theme();
+    let theme = region.theme;
     let end = region.put(1, 0, theme.span("Messages", Role::Heading));
     if state.messages.log.is_empty() {
         region.put(1, 2, theme.span("No messages yet.", Role::Dim));

@@ -295,7 +295,7 @@ fn wave(width: u16, value: f64, state: &State, task_row: &TaskRow, now: Stamp) -
 impl Bar {
     /// Draws the bar from column `x` of a row on. It is never shown reversed: its completed part would look empty.
     pub(super) fn draw(&self, list: &mut Region<'_>, x: u16, y: u16) {
-        let theme = list.theme();
+        let theme = list.theme;
         let style = |role| theme.style(role).remove_modifier(Modifier::REVERSED);
         let glyphs = theme.glyphs;
         match self.shape {

@@ -24,7 +24,7 @@ const ROWS: u16 = 3;
 
 /// Draws each server on two lines: its state, then its properties.
 pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp) {
-    let theme = region.theme();
+    let theme = region.theme;
     region.put(1, 0, theme.span("Servers", Role::Heading));
     if state.servers.is_empty() {
         region.put(1, 2, theme.span("No servers yet.", Role::Strong));

@@ -21,7 +21,7 @@ const LEAST_BAR: u16 = 20;
 
 /// Draws a title with the time shown, the axis, the lanes and a legend.
 pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp) {
-    let theme = region.theme();
+    let theme = region.theme;
     let (begin, end) = state.timeline.window(now.wall);
     let until = if state.timeline.end.is_none() {
         "now".to_owned()
@@ -87,7 +87,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
 
 /// Draws the state, id and title of a lane.
 fn put_label(region: &mut Region<'_>, state: &State, lane: &Lane<'_>, shown: &StateLabel) {
-    let theme = region.theme();
+    let theme = region.theme;
     let title = state.whole_label(lane.task);
     let id = lane.task.view.task.id.as_str();
     region.put(2, 0, theme.span(shown.glyph, shown.role));

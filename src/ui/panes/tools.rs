@@ -37,7 +37,7 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
 
 /// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.
 pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
-    let theme = region.theme();
+    let theme = region.theme;
     let Some(server) = &state.tools_of else {
         let key = state.key(Action::AddServer);
         let help = format!("Press {key} to add one by URL.");
@@ -106,7 +106,7 @@ pub(in crate::ui) fn tool_list<'t>(
     cursor: usize,
     has_text: bool,
 ) {
-    let theme = region.theme();
+    let theme = region.theme;
     let count = usize::from(region.rows()).max(1);
     let first = (cursor + 1).saturating_sub(count);
     let row = |(index, (server, tool)): (usize, (Option<&ServerName>, &'t Tool))| {
@@ -139,7 +139,7 @@ pub(in crate::ui) fn if_cut(state: &State, server: Option<&ServerName>, tool: &T
 
 /// Draws a tool's description, arguments and what a cut would cost.
 pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &Tool) {
-    let theme = region.theme();
+    let theme = region.theme;
     let available = usize::from(region.columns()).max(1);
     let mut lines = vec![Line::from(theme.span(tool.name.as_str(), Role::Strong))];
     let description = tool.description.as_deref().unwrap_or("No description.");

@@ -12,7 +12,7 @@ use crate::{
         args::AdoptArgs,
         arguments,
         client_state::adoption_key,
-        context::{Context, confirm},
+        context::{Context, must_confirm},
         environment::{block_on, random_bits},
         error::{CliError, code},
         live_session::LiveSession,
@@ -90,11 +90,8 @@ pub(in crate::cli) fn adopt_checkpoints(
         );
         context.report(&text::clean_line(&message));
     }
-    if !args.yes && !confirm(context, "import them? y/N")? {
-        return Err(CliError::usage(
-            "nothing was imported; use --yes to import them",
-        ));
-    }
+    let refusal = "nothing was imported; use --yes to import them";
+    must_confirm(context, args.yes, "import them? y/N", refusal)?;
     let ids = block_on(start_calls(context, server, offers))?;
     start::report_adopted(context, reader, &ids)?;
     Ok(code::OK)

@@ -12,7 +12,7 @@ use crate::{
         args::AdoptArgs,
         client_state::{ClientState, ClientStateError, ClientTask},
         commands::adopt::{checkpoints::Offer, start::report_adopted},
-        context::{Context, confirm},
+        context::{Context, must_confirm},
         environment::block_on,
         error::{CliError, code},
         live_session::LiveSession,
@@ -118,11 +118,8 @@ fn adopt_from_file(
         );
         context.report(&text::clean_line(&message));
     }
-    if !args.yes && !confirm(context, "call them? y/N")? {
-        return Err(CliError::usage(
-            "nothing was called; use --yes to call them",
-        ));
-    }
+    let refusal = "nothing was called; use --yes to call them";
+    must_confirm(context, args.yes, "call them? y/N", refusal)?;
     let ids = block_on(checkpoints::start_calls(context, server, offers))?;
     report_adopted(context, reader, &ids)?;
     Ok(code::OK)

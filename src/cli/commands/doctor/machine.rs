@@ -35,19 +35,18 @@ const DISK_FULL_BYTES: u64 = 5_000_000;
 const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
 
 pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
-    const OF: &str = "terminal";
+    checks.about("terminal");
     if !context.terminal.is_for_people() {
-        checks.ok(OF, "none; commands work, but the screen needs a terminal");
+        checks.ok("none; commands work, but the screen needs a terminal");
         return;
     }
     let term = std::env::var_os("TERM").unwrap_or_default();
     let term = term.to_string_lossy();
     let capabilities = capabilities(context);
     if capabilities.has_cursor {
-        checks.ok(OF, format!("TERM is {term}"));
+        checks.ok(format!("TERM is {term}"));
     } else {
         checks.wrong(
-            OF,
             format!("TERM is {term:?}, which cannot move the cursor, so the screen does not work"),
             "set TERM to the type of your terminal, e.g. xterm-256color",
         );
@@ -55,12 +54,11 @@ pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
         let (columns, rows) = (size.ws_col, size.ws_row);
         if columns == 0 || rows == 0 {
-            checks.ok(OF, "unknown size");
+            checks.ok("unknown size");
         } else if columns >= SMALLEST.0 && rows >= SMALLEST.1 {
-            checks.ok(OF, format!("{columns} columns, {rows} rows"));
+            checks.ok(format!("{columns} columns, {rows} rows"));
         } else {
             checks.warning(
-                OF,
                 format!("{columns} columns and {rows} rows are too small for the screen"),
                 format!("enlarge it to at least {} by {}", SMALLEST.0, SMALLEST.1),
             );
@@ -72,12 +70,12 @@ pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
         ColorDepth::Ansi256 => "256 colors",
         ColorDepth::Truecolor => "true color",
     };
-    checks.ok(OF, colors);
+    checks.ok(colors);
     if capabilities.is_unicode {
-        checks.ok(OF, "UTF-8");
+        checks.ok("UTF-8");
     } else {
         let message = "the locale is not UTF-8, so only ASCII is shown";
-        checks.warning(OF, message, "set LANG, e.g. to C.UTF-8");
+        checks.warning(message, "set LANG, e.g. to C.UTF-8");
     }
     notifications(context, capabilities.notifications, checks);
 }
@@ -88,7 +86,6 @@ pub(in crate::cli) fn notifications(
     known: NotificationSupport,
     checks: &mut Checks,
 ) {
-    const OF: &str = "terminal";
     let aside = match &context.config {
         Ok(config) => known.with_overrides(&config.notify),
         Err(_) => known,
@@ -104,10 +101,9 @@ pub(in crate::cli) fn notifications(
     } else {
         "no known taskbar progress"
     };
-    checks.ok(OF, format!("{desktop}, {progress}; copying with OSC 52"));
+    checks.ok(format!("{desktop}, {progress}; copying with OSC 52"));
     if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
         checks.warning(
-            OF,
             "tmux blocks notifications and progress unless passthrough is allowed",
             "run `tmux set -g allow-passthrough on`, and set tmux_passthrough = true in [notify] of the configuration",
         );
@@ -116,6 +112,7 @@ pub(in crate::cli) fn notifications(
 
 /// Owner and mode of our directories and files.
 pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
+    checks.about("paths");
     let paths = &context.paths;
     let mut check = |path: PathBuf, is_secret: bool| {
         let Ok(found) = fs::symlink_metadata(&path) else {
@@ -126,13 +123,13 @@ pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
         let others = if is_secret { 0o077 } else { 0o022 };
         if found.uid() != rustix::process::geteuid().as_raw() {
             let next = format!("change its owner (`chown`), or use another directory: {shown}");
-            checks.wrong("paths", format!("{shown} belongs to another user"), next);
+            checks.wrong(format!("{shown} belongs to another user"), next);
         } else if mode & others != 0 {
             let next = format!("chmod go-rwx {}", text::shell_word(&shown));
             let message = format!("other users have access to {shown} (mode {mode:o})");
-            checks.warning("paths", message, next);
+            checks.warning(message, next);
         } else {
-            checks.ok("paths", format!("{shown} (mode {mode:o})"));
+            checks.ok(format!("{shown} (mode {mode:o})"));
         }
     };
     check(paths.sessions_dir(), true);
@@ -146,7 +143,7 @@ pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
 
 /// The file of sign-ins, which all sessions share.
 pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
-    const OF: &str = "sign-ins";
+    checks.about("sign-ins");
     let logins = &context.logins;
     match logins.read() {
         Ok(file) if file.logins.is_empty() => {}
@@ -157,14 +154,13 @@ pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
             };
             let count = text::plural(file.logins.len(), "server");
             let message = format!("{count}, {protection}");
-            checks.ok(OF, message);
+            checks.ok(message);
         }
         Err(error @ AuthError::Damaged { .. }) => {
             let next = "the next `longhaul login` sets it aside and starts a new one";
-            checks.wrong(OF, error.to_string(), next);
+            checks.wrong(error.to_string(), next);
         }
         Err(error) => checks.wrong(
-            OF,
             error.to_string(),
             "saved sign-ins are not used until this is fixed",
         ),
@@ -172,47 +168,42 @@ pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
 }
 
 pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
-    const OF: &str = "disk";
+    checks.about("disk");
     let free = match rustix::fs::statvfs(dir) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
         Err(error) => {
             let message = format!("could not get the free space in {}: {error}", dir.display());
-            return checks.warning(OF, message, "check it with df");
+            return checks.warning(message, "check it with df");
         }
     };
     if rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_err() {
         let message = format!("{} is not writable", dir.display());
-        return checks.wrong(
-            OF,
-            message,
-            "make it writable; until then nothing can be saved",
-        );
+        return checks.wrong(message, "make it writable; until then nothing can be saved");
     }
     let message = format!("{} free in the state directory", text::bytes(free));
     if free < DISK_FULL_BYTES {
         let next = "free some space; tasks are not shown as done until they are saved";
-        checks.wrong(OF, message, next);
+        checks.wrong(message, next);
     } else if free < LOW_DISK_BYTES {
-        checks.warning(OF, message, "free some space before a long task");
+        checks.warning(message, "free some space before a long task");
     } else {
-        checks.ok(OF, message);
+        checks.ok(message);
     }
 }
 
 pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) {
-    const OF: &str = "config";
+    checks.about("config");
     match &context.config {
         Err(message) => checks.wrong(
-            OF,
             message.to_string(),
             "no server can be used until this is fixed",
         ),
         Ok(config) => {
             for notice in &config.notices {
-                checks.warning(OF, notice.clone(), "the rest of the file is used");
+                checks.warning(notice.clone(), "the rest of the file is used");
             }
             let count = text::plural(config.servers.len(), "server");
-            checks.ok(OF, format!("{count} configured"));
+            checks.ok(format!("{count} configured"));
             let links = Reader::open(&context.paths).and_then(|mut reader| reader.links());
             let is_known = |name: &str| {
                 config.servers.iter().any(|it| it.name.as_str() == name)
@@ -222,7 +213,6 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
             let default = config.defaults.server.as_deref();
             if let Some(default) = default.filter(|name| !is_known(name)) {
                 checks.warning(
-                    OF,
                     format!("[defaults] has server = {default:?}, but no such server is known"),
                     format!(
                         "correct it, or add the server: longhaul servers add {} URL",
@@ -236,14 +226,13 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
 
 /// Whether calls outlive the user's login and this machine's container.
 pub(in crate::cli) fn keeper(context: &Context<'_>, checks: &mut Checks) {
-    const OF: &str = "keeper";
+    checks.about("keeper");
     if !matches!(context.role(), Ok(ProcessRole::Client(_))) {
-        checks.ok(OF, "off, so a call ends with the command that makes it");
+        checks.ok("off, so a call ends with the command that makes it");
         return;
     }
     if is_in_container() {
         checks.ok(
-            OF,
             "in a container: the keeper ends when the container does; keep the state directory on a volume",
         );
     }
@@ -264,58 +253,58 @@ fn is_in_container() -> bool {
 /// What a logout does to the keeper, as logind says.
 #[cfg(target_os = "linux")]
 fn logout(checks: &mut Checks) {
-    const OF: &str = "keeper";
     let ends = match systemd().at_logout() {
         Ok(AtLogout::KeepsRunning | AtLogout::KeepsRunningInScope) => {
-            return checks.ok(OF, "keeps running after you log out");
+            return checks.ok("keeps running after you log out");
         }
         Err(_) => {
             let message = "no systemd-logind here; logging out should not end it";
-            return checks.ok(OF, message);
+            return checks.ok(message);
         }
         Ok(AtLogout::EndsWithUserServices) => "Linger=no",
         Ok(AtLogout::EndsWithSession) => "KillUserProcesses=yes, Linger=no",
     };
     let message = format!("ends when you log out, because of systemd settings ({ends})");
-    checks.warning(OF, message, "loginctl enable-linger");
+    checks.warning(message, "loginctl enable-linger");
 }
 
 pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
+    checks.about("sessions");
     let all = match context.paths.all() {
         Ok(all) => all,
         Err(error) => {
             let message = format!("could not {error}");
-            return checks.add("sessions", Severity::Wrong, message, None);
+            return checks.add(Severity::Wrong, message, None);
         }
     };
     for paths in all {
-        let subject = format!("session {}", paths.session());
-        driver(&subject, &paths, checks);
-        integrity(&subject, &paths, checks);
+        checks.about(format!("session {}", paths.session()));
+        driver(&paths, checks);
+        integrity(&paths, checks);
     }
+    checks.about("sessions");
     for name in context.paths.quarantined().into_iter().flatten() {
         let message = format!("{name}.db was damaged and has been moved aside");
         let next = "once you no longer need it, delete it, with the -wal and -shm beside it";
-        checks.warning("sessions", message, next);
+        checks.warning(message, next);
     }
 }
 
 /// Which process is the driver, and whether it accepts connections.
-pub(in crate::cli) fn driver(subject: &str, paths: &Paths, checks: &mut Checks) {
+pub(in crate::cli) fn driver(paths: &Paths, checks: &mut Checks) {
     let Some(pid) = DriverLock::holder(paths) else {
-        return checks.ok(subject, "no process runs its calls");
+        return checks.ok("no process runs its calls");
     };
     match UnixStream::connect(paths.socket()) {
-        Ok(_) => checks.ok(subject, format!("process {pid} runs its calls")),
+        Ok(_) => checks.ok(format!("process {pid} runs its calls")),
         Err(error) => checks.wrong(
-            subject,
             format!("process {pid} holds its lock but does not accept connections ({error})"),
             format!("if this persists, run `kill {pid}`; saved data is safe"),
         ),
     }
 }
 
-fn integrity(subject: &str, paths: &Paths, checks: &mut Checks) {
+fn integrity(paths: &Paths, checks: &mut Checks) {
     let size = paths.size();
     let next = "the next longhaul process sets it aside and starts a new one";
     let found = Reader::open(paths).and_then(|mut reader| {
@@ -330,26 +319,22 @@ fn integrity(subject: &str, paths: &Paths, checks: &mut Checks) {
     match found {
         // The error says what happens next.
         Err(error @ StoreError::Damaged { .. }) => {
-            checks.add(subject, Severity::Wrong, format!("could not {error}"), None);
+            checks.add(Severity::Wrong, format!("could not {error}"), None);
         }
-        Err(error) => checks.wrong(subject, format!("could not {error}"), next),
+        Err(error) => checks.wrong(format!("could not {error}"), next),
         Ok(_) if is_empty => checks.wrong(
-            subject,
             "empty file (0 B); any tasks in it are lost",
             "look for a backup, or for a copy that was set aside",
         ),
-        Ok(None) => checks.ok(
-            subject,
-            format!("readable ({size}, too large to check for damage)"),
-        ),
-        Ok(Some(found)) if found.is_empty() => checks.ok(subject, format!("intact ({size})")),
-        Ok(Some(found)) => checks.wrong(subject, format!("damaged: {}", found.join("; ")), next),
+        Ok(None) => checks.ok(format!("readable ({size}, too large to check for damage)")),
+        Ok(Some(found)) if found.is_empty() => checks.ok(format!("intact ({size})")),
+        Ok(Some(found)) => checks.wrong(format!("damaged: {}", found.join("; ")), next),
     }
 }
 
 /// The proxy variables of the environment, without user names and passwords.
 pub(in crate::cli) fn proxies(checks: &mut Checks) {
-    const OF: &str = "proxy";
+    checks.about("proxy");
     let mut is_any = false;
     for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
         let value = [name.to_owned(), name.to_lowercase()]
@@ -366,17 +351,16 @@ pub(in crate::cli) fn proxies(checks: &mut Checks) {
                 let port = url.port_or_known_default();
                 let port = port.map_or(String::new(), |port| format!(":{port}"));
                 let message = format!("{name}={host}{port} (bypassed for this machine)");
-                checks.ok(OF, message);
+                checks.ok(message);
             }
             _ => checks.warning(
-                OF,
                 format!("{name} is not a URL"),
                 "write it as http://HOST:PORT, or unset it",
             ),
         }
     }
     if !is_any {
-        checks.ok(OF, "no HTTP proxy set in the environment");
+        checks.ok("no HTTP proxy set in the environment");
     }
 }
 
@@ -384,7 +368,6 @@ pub(in crate::cli) fn proxies(checks: &mut Checks) {
 pub(in crate::cli) fn recording<'c>(
     context: &'c Context<'_>,
     server: &'c ServerName,
-    subject: &str,
     checks: &mut Checks,
 ) -> Option<Recording<'c>> {
     let config = context.config().ok();
@@ -402,7 +385,7 @@ pub(in crate::cli) fn recording<'c>(
             "run `longhaul{flags} --trace servers test {}`, which records its traffic",
             text::shell_word(server.as_str())
         );
-        checks.warning(subject, message, next);
+        checks.warning(message, next);
         return None;
     }
     Some(Recording {

@@ -23,18 +23,17 @@ pub(in crate::cli) fn doctor(
     startup_errors: Vec<String>,
 ) -> Result<u8, CliError> {
     let mut checks = Checks::default();
-    checks.ok(
-        "longhaul",
-        format!(
-            "{} on {} {}",
-            env!("CARGO_PKG_VERSION"),
-            std::env::consts::OS,
-            std::env::consts::ARCH
-        ),
-    );
+    checks.about("longhaul");
+    checks.ok(format!(
+        "{} on {} {}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    ));
     terminal(context, &mut checks);
+    checks.about("state");
     for message in startup_errors {
-        checks.add("state", Severity::Wrong, message, None);
+        checks.add(Severity::Wrong, message, None);
     }
     files(context, &mut checks);
     disk(context.paths.dir(), &mut checks);
@@ -47,7 +46,7 @@ pub(in crate::cli) fn doctor(
         servers(context, &mut checks);
     }
     let is_wrong = checks
-        .0
+        .all
         .iter()
         .any(|check| check.severity == Severity::Wrong);
     print(context, &checks)?;

@@ -39,45 +39,38 @@ pub(in crate::cli) struct Check {
 }
 
 #[derive(Default)]
-pub(in crate::cli) struct Checks(pub(in crate::cli) Vec<Check>);
+pub(in crate::cli) struct Checks {
+    /// What the next checks are about.
+    subject: String,
+    pub(in crate::cli) all: Vec<Check>,
+}
 
 impl Checks {
-    pub(in crate::cli) fn ok(&mut self, subject: &str, message: impl Into<String>) {
-        self.add(subject, Severity::Ok, message.into(), None);
+    /// Sets what the next checks are about.
+    pub(in crate::cli) fn about(&mut self, subject: impl Into<String>) {
+        self.subject = subject.into();
     }
 
-    pub(in crate::cli) fn warning(
-        &mut self,
-        subject: &str,
-        message: impl Into<String>,
-        next: impl Into<String>,
-    ) {
-        self.add(
-            subject,
-            Severity::Warning,
-            message.into(),
-            Some(next.into()),
-        );
+    pub(in crate::cli) fn ok(&mut self, message: impl Into<String>) {
+        self.add(Severity::Ok, message.into(), None);
     }
 
-    pub(in crate::cli) fn wrong(
-        &mut self,
-        subject: &str,
-        message: impl Into<String>,
-        next: impl Into<String>,
-    ) {
-        self.add(subject, Severity::Wrong, message.into(), Some(next.into()));
+    pub(in crate::cli) fn warning(&mut self, message: impl Into<String>, next: impl Into<String>) {
+        self.add(Severity::Warning, message.into(), Some(next.into()));
+    }
+
+    pub(in crate::cli) fn wrong(&mut self, message: impl Into<String>, next: impl Into<String>) {
+        self.add(Severity::Wrong, message.into(), Some(next.into()));
     }
 
     pub(in crate::cli) fn add(
         &mut self,
-        subject: &str,
         severity: Severity,
         message: String,
         next: Option<String>,
     ) {
-        self.0.push(Check {
-            subject: subject.to_owned(),
+        self.all.push(Check {
+            subject: self.subject.clone(),
             severity,
             message,
             next,
@@ -88,12 +81,12 @@ impl Checks {
 pub(in crate::cli) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
     if context.global.json {
         let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "message": it.message, "next": it.next});
-        let all: Vec<Value> = checks.0.iter().map(check).collect();
+        let all: Vec<Value> = checks.all.iter().map(check).collect();
         return context.terminal.print_pretty(all);
     }
-    let width = checks.0.iter().map(|check| text::width(&check.subject));
+    let width = checks.all.iter().map(|check| text::width(&check.subject));
     let width = width.max().unwrap_or(0).min(MAX_SUBJECT_COLS);
-    for check in &checks.0 {
+    for check in &checks.all {
         let next = check
             .next
             .as_ref()

@@ -30,46 +30,43 @@ use crate::{
 pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
 
 pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
+    checks.about("servers");
     let found = Reader::open(&context.paths)
         .map_err(CliError::from)
         .and_then(|mut reader| probe_targets(context, &mut reader));
     let targets = match found {
         Ok(targets) => targets,
-        Err(fail) => return checks.wrong("servers", fail.message(), "then run doctor again"),
+        Err(fail) => return checks.wrong(fail.message(), "then run doctor again"),
     };
     let has_unapproved = unapproved(context, checks);
     if targets.is_empty() && !has_unapproved {
         let message = "none yet; add one with `longhaul servers add NAME URL`";
-        checks.ok("servers", message);
+        checks.about("servers");
+        checks.ok(message);
     }
     for (name, server, url) in targets {
-        let subject = format!("server {name}");
-        let checked =
-            server.and_then(|server| check_server(context, &subject, server, &url, checks));
+        checks.about(format!("server {name}"));
+        let checked = server.and_then(|server| check_server(context, server, &url, checks));
         if let Err(fail) = checked {
-            checks.wrong(&subject, fail.message(), "then run doctor again");
+            checks.wrong(fail.message(), "then run doctor again");
         }
     }
 }
 
 fn check_server(
     context: &Context<'_>,
-    subject: &str,
     server: ServerRef,
     url: &str,
     checks: &mut Checks,
 ) -> Result<(), CliError> {
-    if check_config_obstacle(context, subject, &server.name, checks) {
+    if check_config_obstacle(context, &server.name, checks) {
         return Ok(());
     }
     if server_url::is_process(url) {
         let name = text::shell_word(server.name.as_str());
-        checks.ok(
-            subject,
-            format!(
-                "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
-            ),
-        );
+        checks.ok(format!(
+            "stdio, approved; started when needed; test it with `longhaul servers test {name}`"
+        ));
         return Ok(());
     }
     let is_new = server.url.is_some();
@@ -82,15 +79,15 @@ fn check_server(
         let value = format!("Bearer {}", secret.expose_secret());
         headers.push(("Authorization".to_owned(), value.into()));
     }
-    let recording = recording(context, &server.name, subject, checks);
+    let recording = recording(context, &server.name, checks);
     let mut probe = block_on(async { Ok(probe(url, headers, recording).await) })?;
     if let Some(why) = &probe.unrecorded {
-        checks.warning(subject, why.clone(), "the checks still ran");
+        checks.warning(why.clone(), "the checks still ran");
     }
     let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && probe.modern.is_none();
     if needs_login && matches!(token, TokenState::Expired) {
         let next = "the next call renews it if it can";
-        checks.warning(subject, "its sign-in token has expired", next);
+        checks.warning("its sign-in token has expired", next);
         return Ok(());
     }
     let config = context.config().ok();
@@ -109,7 +106,7 @@ fn check_server(
         }
         _ => {}
     }
-    report(subject, url, &probe, &advice, &convention, checks);
+    report(url, &probe, &advice, &convention, checks);
     Ok(())
 }
 
@@ -125,19 +122,14 @@ pub(in crate::cli) fn unapproved(context: &Context<'_>, checks: &mut Checks) -> 
     });
     let mut is_any = false;
     for server in unapproved {
-        let subject = format!("server {}", server.name);
-        is_any |= check_config_obstacle(context, &subject, &server.name, checks);
+        checks.about(format!("server {}", server.name));
+        is_any |= check_config_obstacle(context, &server.name, checks);
     }
     is_any
 }
 
 /// Reports what the user must do before a configured server can be used; returns whether there is anything to do.
-fn check_config_obstacle(
-    context: &Context<'_>,
-    subject: &str,
-    name: &ServerName,
-    checks: &mut Checks,
-) -> bool {
+fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut Checks) -> bool {
     let config = context.config.as_ref().ok();
     let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
     let Some(mut server) = server.cloned() else {
@@ -161,12 +153,10 @@ fn check_config_obstacle(
     let name = text::shell_word(name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
-            subject,
             format!("stdio, {}, so it is not started", obstacle.message()),
             format!("review it with `longhaul servers approve {name}`"),
         ),
         Some(Needs::Consent(variables)) => checks.warning(
-            subject,
             format!(
                 "needs consent for {}, so nothing is sent there",
                 variables.join(", ")
@@ -174,7 +164,6 @@ fn check_config_obstacle(
             format!("review it with `longhaul servers consent {name}`"),
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
-            subject,
             format!("{} (not set here)", obstacle.message()),
             "set it where you start longhaul",
         ),
@@ -184,7 +173,7 @@ fn check_config_obstacle(
             if let Some(why) = why {
                 let message = format!("stdio, approved, but it cannot start: {why}");
                 let next = "install it, or correct it in the configuration";
-                checks.wrong(subject, message, next);
+                checks.wrong(message, next);
             }
             return is_any;
         }
@@ -313,7 +302,6 @@ fn probe_targets(
 }
 
 fn report(
-    subject: &str,
     url: &str,
     probe: &Probe,
     advice: &CredentialAdvice,
@@ -327,7 +315,7 @@ fn report(
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
         Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
-        Err(obstacle) => return report_failure(subject, &origin, obstacle, advice, checks),
+        Err(obstacle) => return report_failure(&origin, obstacle, advice, checks),
     };
     let tls = if url.starts_with("https:") {
         "over TLS with a valid certificate"
@@ -338,38 +326,31 @@ fn report(
     };
     let Some(answered) = answered else {
         let message = format!("{origin} answers {tls}: MCP 2026-07-28");
-        checks.ok(subject, message);
-        return report_resumability(subject, None, probe.modern, convention, checks);
+        checks.ok(message);
+        return report_resumability(None, probe.modern, convention, checks);
     };
     let who = answered.server_info.as_deref().unwrap_or("unnamed server");
-    checks.ok(
-        subject,
-        format!(
-            "{origin} answers in {} ms {tls}: {who}, MCP {}",
-            answered.took.as_millis(),
-            answered.version
-        ),
-    );
-    report_resumability(subject, Some(answered), probe.modern, convention, checks);
+    checks.ok(format!(
+        "{origin} answers in {} ms {tls}: {who}, MCP {}",
+        answered.took.as_millis(),
+        answered.version
+    ));
+    report_resumability(Some(answered), probe.modern, convention, checks);
     let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
-            subject,
             format!("its stream is not buffered (first bytes after {} ms)", took.as_millis()),
         ),
         // Not a proof of buffering: some servers start only response streams with an event.
         Flow::HeldBack if !is_here => checks.warning(
-            subject,
             "its standalone stream is silent although its responses start with an event; a buffering proxy may be holding \
              streams back, which would delay or hide progress",
             "if there is a proxy, turn off its buffering (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
         ),
         Flow::HeldBack | Flow::Silent => checks.ok(
-            subject,
             "its stream is open but silent, so a buffering proxy cannot be ruled out",
         ),
         Flow::NoStream => checks.ok(
-            subject,
             "it has no standalone stream, so a buffering proxy cannot be ruled out",
         ),
     }
@@ -377,7 +358,6 @@ fn report(
 
 /// Reports why the server did not answer.
 fn report_failure(
-    subject: &str,
     origin: &str,
     obstacle: &Obstacle,
     advice: &CredentialAdvice,
@@ -385,26 +365,22 @@ fn report_failure(
 ) {
     match obstacle {
         Obstacle::Unreachable(why) => checks.wrong(
-            subject,
             format!("could not reach {origin} ({why})"),
             "check that it is running and that the URL is right",
         ),
         Obstacle::Untrusted(why) => checks.wrong(
-            subject,
             format!("{origin} has no valid certificate: {why}"),
             "longhaul sends nothing to it until that is fixed, and no option changes that",
         ),
         Obstacle::NeedsLogin => {
             let message = format!("{origin} {}", advice.message);
-            checks.wrong(subject, message, advice.next.clone());
+            checks.wrong(message, advice.next.clone());
         }
         Obstacle::Refused(status) => checks.wrong(
-            subject,
             format!("{origin} answers with HTTP {status}"),
             "check that this is the URL of its MCP endpoint",
         ),
         Obstacle::Strange(why) => checks.wrong(
-            subject,
             format!(
                 "{origin} gave an invalid MCP response: {}",
                 text::truncate(why, 120)
@@ -416,7 +392,6 @@ fn report_failure(
 
 /// Reports the ways in which a call to the server can be resumed.
 fn report_resumability(
-    subject: &str,
     stateful: Option<&Stateful>,
     modern: Option<bool>,
     convention: &CheckpointConvention,
@@ -442,12 +417,11 @@ fn report_resumability(
     if ways.is_empty() {
         let next = "`longhaul servers test` shows what that does to calls of each tool";
         checks.warning(
-            subject,
             "found no way to resume a call, so losing the connection may end it",
             next,
         );
     } else {
         let message = format!("calls can be resumed with {}", ways.join(", "));
-        checks.ok(subject, message);
+        checks.ok(message);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        context::{Context, confirm},
+        context::{Context, must_confirm},
         error::CliError,
         live_session::notify_drivers,
         server_args::ApproveServerArgs,
@@ -41,9 +41,8 @@ pub(in crate::cli) fn approve(
     for line in start_summary(&program) {
         context.report(&format!("  {line}"));
     }
-    if !args.yes && !confirm(context, "approve? y/N")? {
-        return Err(CliError::usage("not approved; rerun with --yes to approve"));
-    }
+    let refusal = "not approved; rerun with --yes to approve";
+    must_confirm(context, args.yes, "approve? y/N", refusal)?;
     let mut edit = ConfigEdit::open(config::path())?;
     edit.approve(&args.name, &program);
     edit.save()?;
@@ -83,11 +82,8 @@ pub(in crate::cli) fn consent(
     for line in header_destinations(url, &server.headers, "would go") {
         context.report(&line);
     }
-    if !args.yes && !confirm(context, "allow? y/N")? {
-        return Err(CliError::usage(
-            "no consent given; rerun with --yes to consent",
-        ));
-    }
+    let refusal = "no consent given; rerun with --yes to consent";
+    must_confirm(context, args.yes, "allow? y/N", refusal)?;
     let mut edit = ConfigEdit::open(config::path())?;
     edit.consent(&args.name, &digest(url, &server.headers));
     edit.save()?;

@@ -42,8 +42,8 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             *cell = text::clean_line(cell).into_owned();
         }
     }
-    let ending = context.terminal.ending();
-    for line in format::table(&rows, context.terminal.out_columns(), 1, ending) {
+    let ending = context.terminal.ending;
+    for line in format::table(&rows, context.terminal.out_columns, 1, ending) {
         context.print(line.trim_end())?;
     }
     Ok(code::OK)

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        context::{Context, confirm},
+        context::{Context, must_confirm},
         error::CliError,
         live_session::notify_drivers,
         server_args::RemoveServerArgs,
@@ -48,11 +48,8 @@ pub(in crate::cli) fn remove(
              configured headers and limits"
         );
         context.report(&text::clean_line(&warning));
-        if !args.yes && !confirm(context, "remove it? y/N")? {
-            return Err(CliError::usage(
-                "not removed; rerun with --yes to remove it",
-            ));
-        }
+        let refusal = "not removed; rerun with --yes to remove it";
+        must_confirm(context, args.yes, "remove it? y/N", refusal)?;
     }
     let path = edit.path().display().to_string();
     if is_configured {

@@ -128,13 +128,12 @@ async fn reach(
         params: "{}".to_owned(),
         host: Box::default(),
     };
-    match tokio::time::timeout(within, live.request(context, request)).await {
-        Ok(answer) => answer.map(|_| ()),
-        Err(_) => Err(CliError::new(
-            code::UNREACHABLE,
-            format!("{name} did not answer within {}", text::span(within)),
-        )),
-    }
+    let answer = tokio::time::timeout(within, live.request(context, request)).await;
+    let Ok(answer) = answer else {
+        let message = format!("{name} did not answer within {}", text::span(within));
+        return Err(CliError::new(code::UNREACHABLE, message));
+    };
+    answer.map(|_| ())
 }
 
 /// The view of a server with its tools, which arrives shortly after the list of tools.

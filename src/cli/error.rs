@@ -47,6 +47,16 @@ impl CliError {
         }
     }
 
+    /// Adds more if the process that runs the session's calls does not answer.
+    pub(super) fn if_silent(self, more: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Message { code, text } if code == code::DRIVER_SILENT => {
+                Self::new(code, format!("{text}; {}", more()))
+            }
+            other => other,
+        }
+    }
+
     /// For `map_err`: what should always work did not.
     pub(super) fn bug<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> Self + Copy {
         move |error| Self::new(code::BUG, format!("could not {what}: {error}"))

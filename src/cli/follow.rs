@@ -120,11 +120,7 @@ pub(in crate::cli) async fn follow(
         }
         Err(fail) => {
             live.close();
-            if fail.code() != code::DRIVER_SILENT {
-                return Err(fail);
-            }
-            let message = format!("{}; the call is {id}: longhaul watch {id}", fail.message());
-            Err(CliError::new(fail.code(), message))
+            Err(fail.if_silent(|| format!("the call is {id}: longhaul watch {id}")))
         }
     }
 }

@@ -196,12 +196,7 @@ async fn start_call(
         on_input: how.on_input.unwrap_or_default(),
         ..NewCall::new(id, server.name, tool, arguments)
     };
-    let start = SessionRequest::Start(Box::new(new.clone()));
-    let started = live.request(context, start).await;
-    let started = started.map_err(|error| perhaps_started(reader, &new.id, error))?;
-    let SessionResponse::Started(id) = started else {
-        return Err(CliError::new(code::BUG, "the engine returned no task id"));
-    };
+    let id = hand_over(context, live, reader, &new).await?;
     if new.once.is_some() && id != new.id {
         report_used_key(context, reader, &new, &id)?;
     } else if let Some(notice) = notice {
@@ -210,17 +205,28 @@ async fn start_call(
     Ok(id)
 }
 
-/// Names the call in an error that leaves open whether it was started, because repeating it could run the tool twice.
-fn perhaps_started(reader: &mut Reader, id: &TaskId, error: CliError) -> CliError {
-    if error.code() != code::DRIVER_SILENT {
-        return error;
+/// Hands a call to the engine. Returns its task, which is another one if its key was used before.
+async fn hand_over(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    reader: &mut Reader,
+    new: &NewCall,
+) -> Result<TaskId, CliError> {
+    let start = SessionRequest::Start(Box::new(new.clone()));
+    let started = live.request(context, start).await;
+    // Repeating a call that may have been started could run the tool twice.
+    let started = started.map_err(|error| {
+        error.if_silent(|| match reader.task(new.id.as_str()) {
+            Ok(Lookup::One(_)) => {
+                format!("the call was started as {0}: longhaul watch {0}", new.id)
+            }
+            _ => format!("if the call was started all the same, it is {}", new.id),
+        })
+    });
+    match started? {
+        SessionResponse::Started(id) => Ok(id),
+        _ => Err(CliError::new(code::BUG, "the engine returned no task id")),
     }
-    let words = match reader.task(id.as_str()) {
-        Ok(Lookup::One(_)) => "the call was started as",
-        _ => "if the call was started all the same, it is",
-    };
-    let message = format!("{}; {words} {id}: longhaul watch {id}", error.message());
-    CliError::new(error.code(), message)
 }
 
 /// The server's tools; none if the call needs none of them.

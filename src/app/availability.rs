@@ -165,7 +165,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         }
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.detail.tab {
-                Tab::Result => "there is no part of a result here to save or open",
+                Tab::Result => "the cursor is not on a part of a result",
                 _ => "only parts of a result can be saved or opened",
             }
             .to_owned(),

@@ -66,7 +66,7 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     } else if task.status.is_settled() {
         lines.push("No result.".to_owned());
     } else {
-        lines.push("No result yet. Results are saved to disk before they appear here.".to_owned());
+        lines.push("No result yet.".to_owned());
     }
     lines
 }

@@ -32,7 +32,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         !state.list.marks.is_empty() || task.is_some_and(|task| task.resumability.checkpoint);
     let can = |action: &Action| match action {
         Do::Pause if !can_pause => false,
-        _ if is_of_task => why_not(state, *action).is_none(),
+        _ if is_of_task || *action == Do::Import => why_not(state, *action).is_none(),
         _ => !is_read_only(state, *action),
     };
     let wanted = wanted(state, scope).into_iter().filter(can);

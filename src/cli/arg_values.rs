@@ -58,13 +58,21 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, SinceError> {
 
 /// Parses a whole number; the error of Rust's own parser is not for users.
 pub(in crate::cli) fn whole_number(text: &str) -> Result<usize, NotWhole> {
-    text.parse().map_err(|_| NotWhole)
+    text.parse().map_err(|_| NotWhole(""))
+}
+
+/// The same without 0.
+pub(in crate::cli) fn number_from_1(text: &str) -> Result<u32, NotWhole> {
+    let number = text.parse().ok();
+    number
+        .filter(|number| *number > 0)
+        .ok_or(NotWhole(" from 1"))
 }
 
 /// Why a text is not a number of lines or tasks.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("expected a whole number")]
-pub(in crate::cli) struct NotWhole;
+#[error("expected a whole number{0}")]
+pub(in crate::cli) struct NotWhole(&'static str);
 
 /// Parses the status of a task; `done` is an alias of `completed`.
 pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {

@@ -17,7 +17,9 @@ pub(in crate::cli) use self::{
 };
 use crate::{
     cli::{
-        arg_values::{EXIT_CODES, Limit, Since, help, limit, since, status_label, whole_number},
+        arg_values::{
+            EXIT_CODES, Limit, Since, help, limit, number_from_1, since, status_label, whole_number,
+        },
         server_args::{LoginArgs, ServersCommand},
     },
     domain::text,
@@ -445,7 +447,7 @@ pub(super) struct ResultArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
     /// Only this content block, counting from 1; images are written as binary data.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number_from_1)]
     pub(super) block: Option<u32>,
     /// Print the text exactly as the server sent it, including control characters.
     #[arg(long)]
@@ -461,7 +463,7 @@ pub(super) struct LogsArgs {
     #[arg(short, long)]
     pub(super) follow: bool,
     /// Only the newest N lines.
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
     /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]

@@ -24,7 +24,7 @@ pub(super) enum ServersCommand {
     /// Connect to servers and report what they support and what a lost connection does to calls.
     #[command(after_help = help("  longhaul servers test\n  longhaul servers test lab --json"))]
     Test {
-        /// The server [default: all HTTP servers and all approved stdio servers]
+        /// The server [default: all configured HTTP servers, all approved stdio servers, and those that this session has reached]
         name: Option<String>,
     },
     /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.

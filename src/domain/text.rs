@@ -381,7 +381,7 @@ pub fn span(duration: Duration) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..600 => format!("{minutes}m {}s", seconds % 60),
-        600..3600 => format!("{minutes} m"),
+        600..3600 => format!("{minutes} min"),
         3600..21_600 => format!("{hours}h{:02}m", minutes % 60),
         21_600..172_800 => format!("{hours} h"),
         _ => format!("{} d", hours / 24),
@@ -599,7 +599,7 @@ mod tests {
         let spans = [
             (7, "7 s"),
             (123, "2m 3s"),
-            (3060, "51 m"),
+            (3060, "51 min"),
             (4320, "1h12m"),
             (28_800, "8 h"),
             (260_000, "3 d"),

@@ -147,7 +147,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawMessage<'a> {
                     match key {
                         Key::Id => set(&mut read.id, "id", &mut map)?,
                         Key::Method => set(&mut read.method, "method", &mut map)?,
-                        Key::Result => set(&mut read.result, "result", &mut map)?,
+                        Key::Result => {
+                            set(&mut read.result, "result", &mut map)?;
+                            // `null` is a result too, unlike nothing at all.
+                            read.result.get_or_insert(RawValue::NULL);
+                        }
                         Key::Error => set(&mut read.error, "error", &mut map)?,
                         Key::Params if read.params.is_some() => {
                             return Err(serde::de::Error::duplicate_field("params"));
@@ -238,7 +242,8 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let id = string(message.id?)?;
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
-            (result, None) => Ok(result.unwrap_or(RawValue::NULL)),
+            (Some(result), None) => Ok(result),
+            (None, None) => return None,
         };
         return Some(Incoming::Response { id, outcome });
     };

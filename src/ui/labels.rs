@@ -117,7 +117,12 @@ pub(crate) fn state_of(
         }
         Connectivity::Offline { since, .. } => {
             let age = brief(now.wall.since(since));
-            StateLabel::new(glyphs.offline, format!("offline {age}"), Role::Warning)
+            let word = if task.is_queued() {
+                "queued"
+            } else {
+                "offline"
+            };
+            StateLabel::new(glyphs.offline, format!("{word} {age}"), Role::Warning)
         }
         _ if task.status == Status::Paused => {
             StateLabel::new(glyphs.paused, "paused", Role::Waiting)

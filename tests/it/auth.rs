@@ -1074,7 +1074,7 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
     let (world, env, id) = left_and_signed_out();
     let url = world.url();
     let mut screen = env.env.open(&["attach", &id], (120, 36));
-    screen.wait_for("longhaul login");
+    screen.wait_for("or run `longhaul");
     for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
         let listed = env.run(words).document();
         assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
@@ -1095,7 +1095,7 @@ fn watch_after_login_ignores_the_earlier_auth_failure() {
     let (world, env, id) = left_and_signed_out();
     let url = world.url();
     let mut screen = env.env.open(&["attach", &id], (120, 36));
-    screen.wait_for("longhaul login");
+    screen.wait_for("or run `longhaul");
     let before = env.run(&["watch", &id]);
     assert_eq!(before.code, Some(3), "{before:#?}");
     assert_eq!(env.sign_in(&["login", &url]).code, Some(0));

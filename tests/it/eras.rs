@@ -914,7 +914,10 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let row = list.lines().find(|line| line.contains(id)).unwrap();
     assert!(row.trim_end().ends_with("LOST"), "{list}");
     let shown = run(env.path(), &["show", id]).out;
-    assert!(shown.contains("2026-07-28: set with --protocol"), "{shown}");
+    assert!(
+        shown.contains("2026-07-28: pinned, not negotiated"),
+        "{shown}"
+    );
 
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "LOST"]);

@@ -117,13 +117,13 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: 1 call stays with the keeper ");
+    screen.wait_for("q quit: 1 call continues in the background ");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
         screen
             .text()
-            .contains("1 call stays with the keeper; to watch"),
+            .contains("1 call continues in the background; to watch"),
         "{}",
         screen.text()
     );
@@ -238,21 +238,21 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     screen.wait_for_line(&["running", "resumable_d"]);
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
-    screen.wait_for("The keeper has stopped; longhaul starts a new one when needed.");
+    screen.wait_for("No keeper answers; longhaul starts one when needed.");
     assert_eq!(kept.keeper(), None);
     assert_eq!(DriverLock::holder(&kept.paths()), None);
     assert!(!kept.paths().socket().exists());
     screen.press("r");
     screen.wait_until("it is back", |screen| {
-        !screen.contents().contains("The keeper has stopped")
+        !screen.contents().contains("No keeper answers")
     });
     assert!(kept.keeper().is_some());
     // The screen also follows a keeper that another process starts.
     kept.ok(&["keeper", "stop"]);
-    screen.wait_for("The keeper has stopped");
+    screen.wait_for("No keeper answers");
     kept.ok(&["resume", &id]);
     screen.wait_until("it is back", |screen| {
-        !screen.contents().contains("The keeper has stopped")
+        !screen.contents().contains("No keeper answers")
     });
     screen.press("q");
     assert_eq!(screen.end().0, 0);

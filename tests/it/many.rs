@@ -126,7 +126,7 @@ fn two_screens_and_a_shell_share_a_session() {
     looks.press(&format!("/{long}\r"));
     looks.wait_for_line(&["▸", "crunch"]);
     looks.press("x");
-    looks.wait_for("read-only: tasks can't be started, changed or stopped");
+    looks.wait_for("not available on a read-only screen");
     assert!(
         tasks_of(&env, "demo")
             .iter()

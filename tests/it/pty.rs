@@ -235,7 +235,7 @@ fn reopening_after_a_kill_shows_saved_and_missed_progress() {
     let mut tui = env.open(&["demo"], USUAL);
     let shown = tui.wait_for(&id);
     println!("the saved list after {shown:?}");
-    tui.wait_for("While you were away 2 h 0 m");
+    tui.wait_for("While you were away (2 h 0 m");
     tui.wait_for_line(&[&id, "✓ completed"]);
     leave(&mut tui);
     assert_eq!(steps(&env, &id), five_to_fifty());

@@ -131,11 +131,11 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     for (filter, words) in [
         (
             "status:foo",
-            "foo is not a status; expected one of: running, input-required,",
+            "\"status:foo\" matches nothing; expected one of: queued, running, input-required,",
         ),
         (
             "!stat:foo",
-            "stat: is not a filter key; expected one of: status, server, tag, tool, id",
+            "\"stat:\" is not a filter key; expected one of: status, server, tag, tool, id",
         ),
     ] {
         wrong(&run(state, &["ls", filter]), words);
@@ -590,10 +590,10 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
     let before = saved(&env);
     let watch = ["--readonly", "watch", &id];
     let mut looks = Running::start(&mut program(env.path(), &watch));
-    looks.says("no process drives this session");
+    looks.says("no process runs this session's calls; showing saved data");
     wrong(
         &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
-        "no process drives this session",
+        "no process runs this session's calls; showing saved data",
     );
     assert_eq!(driver(env.path()), None);
     assert_eq!(saved(&env), before);

@@ -126,13 +126,16 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
                 "can't group by {rest:?}; expected need, server, status or from"
             )),
         },
-        Action::Sort => match SortKey::ALL.iter().find(|key| key.label() == rest) {
-            Some(key) => {
+        Action::Sort => {
+            if let Some(key) = SortKey::ALL.iter().find(|key| key.label() == rest) {
                 state.list.sort = *key;
                 select::arrange(state);
+            } else {
+                let keys: Vec<&str> = SortKey::ALL.iter().map(|key| key.label()).collect();
+                let keys = keys.join(", ");
+                state.reply(format!("can't sort by {rest:?}; expected one of: {keys}"));
             }
-            None => state.reply(format!("can't sort by {rest:?}; no such column")),
-        },
+        }
         _ => {}
     }
 }

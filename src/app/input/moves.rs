@@ -304,7 +304,7 @@ pub(super) fn go_to(state: &mut State, position: usize, positions: &[usize]) {
 
 fn answer_match(state: &mut State, (number, count): Match) {
     state.reply(if count == 1 {
-        "1 line matches".to_owned()
+        "1 matching line".to_owned()
     } else {
         let [number, count] = [number, count].map(text::grouped);
         format!("{number} of {count} matching lines")

@@ -63,7 +63,7 @@ pub(in crate::cli) struct StartArgs {
     /// Cancel this long after the start: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
-    /// How to handle questions from the server: ask, defaults or decline [default: ask]. `defaults` asks if a required field has no default. Without a terminal, asking means to exit with code 6 and to leave the question for `longhaul answer`
+    /// How to handle questions from the server: ask, defaults or decline [default: ask]. `defaults` asks if a required field has no default. Without a terminal, longhaul exits with code 6 instead of asking, and leaves the question for `longhaul answer`
     #[arg(long, value_name = "WHAT", value_parser = on_input())]
     pub(in crate::cli) on_input: Option<OnInput>,
 }

@@ -17,7 +17,7 @@ use crate::{
         Connectivity, Phase, RequestError, SessionEvent, SessionRequest, Status, Task, TaskId,
         TaskView, text,
     },
-    store::ListFilter,
+    store::{DriverLock, ListFilter},
 };
 
 /// How long to wait for an unreachable server before giving up.
@@ -66,10 +66,13 @@ pub(in crate::cli) fn control(
         vec![context.find(&mut reader, id)?]
     } else {
         let tasks = reader.tasks(ListFilter::default())?;
-        tasks
-            .into_iter()
-            .filter(|task| action.applies_to(task))
-            .collect()
+        // Without a process that runs them, running calls need one.
+        let are_watched = DriverLock::holder(&context.paths).is_some();
+        let is_meant = |task: &Task| {
+            let is_open = matches!(task.status, Status::Running | Status::InputRequired);
+            action.applies_to(task) || action == TaskAction::Resume && !are_watched && is_open
+        };
+        tasks.into_iter().filter(is_meant).collect()
     };
     let servers = Targets::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {

@@ -100,7 +100,7 @@ SOON_SECONDS = 30.0
 # An agent has its result by then; longhaul takes up to 20 s to be sure that a server's task is gone.
 AGENT_SECONDS = 60.0
 
-TICKET = re.compile(r"Still running as ([0-9a-z]+)")
+TICKET = re.compile(r"(?:Still running|Queued) as ([0-9a-z]+)")
 LOST = re.compile(r"The result of ([0-9a-z]+) is (lost|unknown)")
 
 TOOLS = {

@@ -14,7 +14,7 @@ from typing import Any
 
 TRIES = 6
 RESULT = "WORK-IS-DONE"
-TICKET = re.compile(r"Still running as ([0-9a-z]+)")
+TICKET = re.compile(r"(?:Still running|Queued) as ([0-9a-z]+)")
 
 
 class Model:

@@ -551,7 +551,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");
     let drawn = screen.draw_text();
-    assert!(drawn.contains("Already ended: "), "{drawn}");
+    assert!(drawn.contains("already ended"), "{drawn}");
     assert!(!drawn.contains("of them are hidden"), "{drawn}");
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a / ").type_in("reindex").keys("enter D");
@@ -919,7 +919,7 @@ fn a_frozen_display_applies_updates_when_it_resumes() {
 fn the_banner_reports_what_happened_and_closes() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(
-        "While you were away 6 h 21 min: 1 question, 1 failed, 1 lost, 1 completed; 117 updates"
+        "While you were away (6 h 21 min): 1 question, 1 failed, 1 lost, 1 completed; 117 updates"
     ));
     screen.keys("esc");
     assert!(!screen.draw().contains("While you were away"));
@@ -934,7 +934,7 @@ fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
     assert!(
         screen
             .draw()
-            .contains("While you were away 3 h 0 min (asleep 06:52-09:52)")
+            .contains("While you were away (3 h 0 min, asleep 06:52-09:52)")
     );
 }
 
@@ -968,7 +968,7 @@ fn welcomes_back_although_a_keeper_saved_meanwhile() {
     });
     let drawn = screen.draw();
     assert!(
-        drawn.contains("While you were away 2 h 0 min: 1 completed"),
+        drawn.contains("While you were away (2 h 0 min): 1 completed"),
         "{drawn}"
     );
 }
@@ -1055,7 +1055,7 @@ fn reads_recorded_traffic_while_its_tab_is_open() {
     assert!(picture.contains("> 12 POST /mcp"), "{picture}");
 
     screen.keys("/").type_in("end: CONNECTION").keys("enter");
-    assert_eq!(answer(&screen), "1 match");
+    assert_eq!(answer(&screen), "1 matching line");
 
     screen.todo.clear();
     screen.keys("esc :").type_in("trace").keys("enter");
@@ -1689,7 +1689,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     );
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 finished"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3 + 1 just finished "), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 just finished "), "{drawn}");
     assert!(drawn.contains(" FINISHED 2 (1 new)"), "{drawn}");
     screen.wait(400);
     let mut paused = morning().remove(5);
@@ -1698,7 +1698,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
     assert!(
-        drawn.contains(" RUNNING 3 (1 paused) + 1 just finished"),
+        drawn.contains(" RUNNING 3 (1 paused), 1 just finished"),
         "{drawn}"
     );
 }
@@ -1752,7 +1752,7 @@ fn the_log_leaves_no_digit_out() {
     screen.keys("esc enter ]");
     assert!(screen.draw().contains("44,125/60,000"), "{}", screen.draw());
     screen.keys("/").type_in("44,125/60,000").keys("enter");
-    assert_eq!(answer(&screen), "1 match");
+    assert_eq!(answer(&screen), "1 matching line");
 }
 
 #[test]
@@ -1790,7 +1790,7 @@ fn the_action_menu_disables_impossible_items_with_a_reason() {
     assert!(
         screen
             .draw()
-            .contains("look for it on the server (the call has no event id or checkpoint)")
+            .contains("look for it on the server (not possible: no event id or checkpoint)")
     );
     screen.todo.clear();
     screen.keys("l");
@@ -2372,11 +2372,11 @@ fn a_misspelled_filter_lists_the_valid_keys() {
     for (typed, words) in [
         (
             "statuss:foo",
-            "statuss: is not a filter key; expected one of: status, server, tag, tool, id",
+            "\"statuss:\" is not a filter key; expected one of: status, server, tag, tool, id",
         ),
         (
             "status:foo",
-            "foo is not a status; expected one of: running, input-required",
+            "\"status:foo\" matches nothing; expected one of: queued, running, input-required",
         ),
     ] {
         screen.keys("/").type_in(typed).keys("enter");

@@ -63,12 +63,12 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
     let json = structured(r#"{"a":{"city":"Lisbon"},"b":[1,2],"c":"nearly LISBON"}"#);
     let mut screen = with_result(WIDE, &json);
     screen.keys(". /").type_in("lisbon").keys("enter");
-    assert_eq!(answer(&screen), "1 of 2 matches");
+    assert_eq!(answer(&screen), "1 of 2 matching lines");
     let drawn = screen.draw();
     assert!(drawn.contains("\"city\": \"Lisbon\""), "{drawn}");
     assert!(drawn.contains("\"b\": [ … ],"), "{drawn}");
     screen.keys("n");
-    assert_eq!(answer(&screen), "2 of 2 matches");
+    assert_eq!(answer(&screen), "2 of 2 matching lines");
     screen.keys("n");
     assert!(
         answer(&screen).contains("press N for the other direction"),
@@ -76,7 +76,7 @@ fn a_search_marks_what_it_finds_counts_it_and_unfolds_it() {
         answer(&screen)
     );
     screen.keys("N");
-    assert_eq!(answer(&screen), "1 of 2 matches");
+    assert_eq!(answer(&screen), "1 of 2 matching lines");
     screen.keys("N");
     assert!(
         answer(&screen).contains("press n for the other direction"),
@@ -117,7 +117,7 @@ fn the_cursor_stays_on_the_screen() {
         );
     }
     screen.keys("/").type_in("\"row\": 250").keys("enter");
-    assert_eq!(answer(&screen), "1 match");
+    assert_eq!(answer(&screen), "1 matching line");
     assert!(screen.draw().contains("\"row\": 250"));
     // All that is left of the list is its head, and the cursor is on it.
     screen.keys(".");
@@ -133,7 +133,7 @@ fn a_large_result_is_shown_whole_and_searched() {
     assert!(json.len() > 8_000_000);
     let mut screen = with_result(WIDE, &json);
     screen.keys("/").type_in("\"row\": 90000").keys("enter");
-    assert_eq!(answer(&screen), "1 match");
+    assert_eq!(answer(&screen), "1 matching line");
     assert!(
         screen.draw().contains("\"row\": 90000,"),
         "{}",

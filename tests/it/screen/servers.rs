@@ -37,12 +37,12 @@ fn shows_what_a_server_needs_before_its_first_use() {
         (
             consent(),
             "lab needs consent",
-            "or run longhaul servers consent lab",
+            "or run `longhaul servers consent lab`",
         ),
         (
             ServerObstacle::Approval,
             "lab needs approval",
-            "or run longhaul servers approve lab",
+            "or run `longhaul servers approve lab`",
         ),
         (
             variable(),
@@ -89,7 +89,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             None,
             signs_in,
             "needs sign-in: L",
-            "press L to sign in, or run longhaul login lab",
+            "press L to sign in, or run `longhaul login lab`",
         ),
     ];
     for (obstacle, state, row, now) in cases {
@@ -255,7 +255,7 @@ fn asks_for_consent_one_server_at_a_time_after_an_import() {
     assert!(
         screen
             .draw()
-            .contains("not approved; to decide later, open the servers (3)")
+            .contains("nothing approved or sent; to decide later, open the servers (3)")
     );
     let asked =
         |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));

@@ -35,8 +35,8 @@ pub(in crate::cli) struct HistoryPrinter {
     pub(in crate::cli) is_terse: bool,
     /// The `seq` of the last printed entry.
     pub(in crate::cli) printed: u64,
-    /// Log lines that were thinned out before they could be printed.
-    left_out: u64,
+    /// Whether lines of the server were thinned out before they could be printed.
+    has_gaps: bool,
     progress: Option<Progress>,
     pace: Pace,
 }
@@ -60,7 +60,7 @@ impl HistoryPrinter {
             },
             is_terse: false,
             printed: after,
-            left_out: 0,
+            has_gaps: false,
             progress: None,
             pace: Pace::default(),
         }
@@ -100,12 +100,14 @@ impl HistoryPrinter {
         for entry in &entries {
             match entry.what {
                 HistoryEvent::Log { .. } if self.printed > 0 => {
-                    self.left_out += entry.seq.saturating_sub(self.printed + 1);
+                    self.has_gaps |= entry.seq > self.printed + 1;
                 }
-                HistoryEvent::Settled { .. } if self.left_out > 0 => {
-                    let lines = text::plural(std::mem::take(&mut self.left_out), "log line");
-                    let message = format!("{lines} came too fast to be printed and are not saved");
-                    context.warn(&message);
+                HistoryEvent::Settled { .. } if std::mem::take(&mut self.has_gaps) => {
+                    let id = &self.id;
+                    let flags = context.flags();
+                    context.warn(format!(
+                        "some lines came too fast to be printed; `longhaul logs {id}{flags}` shows those that were saved"
+                    ));
                 }
                 _ => {}
             }

@@ -235,6 +235,9 @@ pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
         input_requests: Option<&'a RawValue>,
         request_state: Option<String>,
     }
+    if result == "null" {
+        return CallOutcome::Unsupported(result.to_owned());
+    }
     let Ok(shape) = serde_json::from_str::<Shape<'_>>(result) else {
         return CallOutcome::Complete;
     };

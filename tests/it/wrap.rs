@@ -267,9 +267,14 @@ fn no_server_gets_the_secret_of_another() {
     home.ok(&["unwrap", "cursor", "--yes"]);
     home.ok(&["wrap", "cursor", "--yes"]);
     assert_eq!(read(&cursor), wrapped, "as before");
+    // What a host has in its environment may be another secret too.
+    let own = r#"{"servers": {"one": {"command": "npx", "args": ["one"], "env": {"API_KEY": "${env:MY_KEY}"}}}}"#;
+    let vscode = home.write(".config/Code/User/mcp.json", own);
+    home.ok(&["wrap", "vscode", "--yes"]);
+    assert!(read(&vscode).contains(r#"["proxy","one-3"]"#));
     let config = read(&home.path().join(".config/longhaul/config.toml"));
     assert!(config.contains(r#"env = { API_KEY = "${TWO_API_KEY}" }"#) && !config.contains("sk-"));
-    assert_eq!(config.matches("[servers.").count(), 3, "{config}");
+    assert_eq!(config.matches("[servers.").count(), 4, "{config}");
 }
 
 #[test]

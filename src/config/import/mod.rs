@@ -209,7 +209,7 @@ pub(crate) fn import_entry(
     };
     let name = entry.name.trim().to_owned();
     let mut same_place = servers.configured.iter().filter_map(|known| {
-        let (endpoint, passed) = server.with_own_variables(&known.name, Some(&known.endpoint));
+        let (endpoint, passed) = server.with_own_variables(&known.name);
         let is_edited = known.name == name;
         let fits = is_same_place(&known.endpoint, &endpoint, is_edited)
             && endpoint
@@ -225,7 +225,7 @@ pub(crate) fn import_entry(
         (Some(name), endpoint, passed)
     } else {
         let own = ServerName::free(&name, |name| servers.has(name));
-        let (endpoint, passed) = server.with_own_variables(own.as_str(), None);
+        let (endpoint, passed) = server.with_own_variables(own.as_str());
         (None, endpoint, passed)
     };
     let server = (entry.name, ImportableServer { endpoint, ..server });

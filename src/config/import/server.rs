@@ -40,25 +40,14 @@ pub(crate) struct UnsetVariable {
 pub(crate) type PassedVariables = Vec<(String, String)>;
 
 impl ImportableServer {
-    /// The endpoint with what only the file has in variables of this server's own: those of the known server, or new ones.
-    /// Also returns the variables.
-    pub(super) fn with_own_variables(
-        &self,
-        own: &str,
-        known: Option<&Endpoint>,
-    ) -> (Endpoint, PassedVariables) {
+    /// The endpoint with what only the file has in variables of this server's own, and these variables.
+    pub(super) fn with_own_variables(&self, own: &str) -> (Endpoint, PassedVariables) {
         let mut endpoint = self.endpoint.clone();
         let mut passed = Vec::new();
         for UnsetVariable { name, written, .. } in &self.unset {
             let holds_it = |(_, value): &&(String, Template)| value.variables().eq([name.as_str()]);
             let key = self.endpoint.values().iter().find(holds_it);
-            let key = key.map_or(name, |(key, _)| key);
-            let theirs = known.and_then(|known| known.value(key));
-            let theirs: Vec<&str> = theirs.map_or(Vec::new(), |it| it.variables().collect());
-            let variable = match theirs.as_slice() {
-                [variable] => (*variable).to_owned(),
-                _ => variable_for(own, key),
-            };
+            let variable = variable_for(own, key.map_or(name, |(key, _)| key));
             endpoint.rename_variable(name, &variable);
             passed.push((variable, written.clone()));
         }

@@ -45,14 +45,15 @@ impl WrappableEntry {
         is_wrapped(&self.fields)
     }
 
-    /// Whether this is a proxy with these arguments that gets another value of one of the variables.
+    /// Whether this is a proxy with these arguments that gets another value of one of the variables, perhaps from the
+    /// environment of its host.
     pub(crate) fn differs(&self, args: &[String], variables: &[(String, String)]) -> bool {
         let words = words(&self.fields);
         let is_its = words.windows(args.len()).any(|it| it == args);
         let has_other = |(name, value): &(String, String)| {
             let tables = ["env", "envs", "environment"].iter();
             let mut theirs = tables.filter_map(|key| self.fields.get(*key)?.get(name)?.as_str());
-            theirs.any(|theirs| theirs != value)
+            theirs.next() != Some(value)
         };
         is_its && variables.iter().any(has_other)
     }

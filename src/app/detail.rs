@@ -476,7 +476,7 @@ pub(super) fn entry_text(entry: &HistoryEntry) -> String {
 /// The text to print: a line about the task, then the current tab.
 pub(super) fn print_text(state: &State, task_row: &TaskRow) -> String {
     let task = &task_row.view.task;
-    let mut head = format!("{}: {}", name_of(state, &task.id), task.status.label());
+    let mut head = format!("{}: {}", name_of(state, &task.id), task.state_label());
     if let Some(reason) = task.status.reason() {
         head = format!("{head} ({reason})");
     }

@@ -374,7 +374,7 @@ impl Finder {
             _ => true,
         };
         let line = |task: &Task| {
-            let about = format!("{}  {}", task.status.label(), format::task_title(task));
+            let about = format!("{}  {}", task.state_label(), format::task_title(task));
             (task.id.to_string(), about)
         };
         let tasks = tasks.iter().filter(is_applicable).take(MAX_TASKS);

@@ -120,7 +120,8 @@ pub(in crate::cli) async fn follow(
         }
         Err(fail) => {
             live.close();
-            Err(fail.if_silent(|| format!("the call is {id}: longhaul watch {id}")))
+            let flags = context.flags();
+            Err(fail.if_silent(|| format!("the call is {id}: longhaul watch {id}{flags}")))
         }
     }
 }
@@ -410,7 +411,7 @@ impl Follower<'_, '_> {
         match detach_state(view, self.live.is_driver) {
             DetachState::Now => {
                 if view.task.status.ends_waiting() {
-                    let status = view.task.status.label();
+                    let status = view.task.state_label();
                     let flags = self.context.flags();
                     let message = match &view.task.status {
                         Status::InputRequired => format!(

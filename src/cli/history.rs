@@ -207,7 +207,7 @@ impl HistoryPrinter {
             context.terminal.bar(&format!(
                 "{}  {}{guess}{contact}{asked}{message}",
                 self.id,
-                view.task.status.label()
+                view.task.state_label()
             ));
             return;
         };

@@ -30,7 +30,7 @@ pub enum ConfigError {
     },
     #[error("could not change {path}: {why}")]
     Unchangeable { path: String, why: String },
-    #[error("the configuration has no view {name}; {hint}")]
+    #[error("the configuration has no view {name:?}; {hint}")]
     NoView { name: String, hint: String },
     /// The change would make a file that cannot be read: our mistake.
     #[error("{0}")]

@@ -104,7 +104,7 @@ impl fmt::Display for Fault {
 /// The error for text that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown fault {0:?}; expected cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS] or hang"
+    "invalid fault {0:?}; expected one of: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS] or hang"
 )]
 pub struct UnknownFault(
     /// The rejected text.

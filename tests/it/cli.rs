@@ -466,7 +466,7 @@ fn every_end_has_its_exit_code() {
         (
             2,
             vec!["-s", "unheard-of", "call", "plain"],
-            "no server named unheard-of",
+            "no server named \"unheard-of\"",
         ),
         (2, vec!["show", "zzz"], "no task \"zzz\""),
         (2, vec!["--readonly", "call", "plain"], "--readonly"),
@@ -651,7 +651,7 @@ fn takes_a_host_with_a_path_for_a_url() {
     let name = run(state, &["-s", "nobody:1", "tools"]);
     assert!(
         name.err
-            .contains("no server named nobody:1 in this session"),
+            .contains("no server named \"nobody:1\" in this session"),
         "{name:#?}"
     );
 }

@@ -154,7 +154,7 @@ enum AwaitingSave {
     Answer {
         ask: SessionRequestId,
         is_refused: bool,
-        is_tools: bool,
+        is_answered_anyway: bool,
     },
 }
 
@@ -713,14 +713,18 @@ impl World {
                 // back, the next one starts the call.
                 let is_refused =
                     matches!(&outcome, Err(error) if !matches!(error, RequestError::CannotSave(_)));
-                let is_tools = matches!(outcome, Ok(SessionResponse::Tools(_)));
+                // The keeper answers these itself if the save fails: with the list, or that nothing is saved yet.
+                let is_answered_anyway = matches!(
+                    outcome,
+                    Ok(SessionResponse::Tools(_) | SessionResponse::Accepted)
+                );
                 match after {
                     Some(token) if token > self.saved => self.awaiting_save.push((
                         token,
                         AwaitingSave::Answer {
                             ask,
                             is_refused,
-                            is_tools,
+                            is_answered_anyway,
                         },
                     )),
                     _ => self.answered(ask, is_refused),
@@ -806,7 +810,7 @@ impl World {
                 if let AwaitingSave::Answer {
                     ask,
                     is_refused,
-                    is_tools: true,
+                    is_answered_anyway: true,
                 } = output
                 {
                     self.answered(ask, is_refused);

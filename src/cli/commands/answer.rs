@@ -58,7 +58,7 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, 
         return task.open_question().ok_or_else(|| {
             CliError::usage(format!(
                 "{id} has no open question (status: {})",
-                task.status.label()
+                task.state_label()
             ))
         });
     };

@@ -214,11 +214,15 @@ async fn hand_over(
 ) -> Result<TaskId, CliError> {
     let start = SessionRequest::Start(Box::new(new.clone()));
     let started = live.request(context, start).await;
+    let flags = context.flags();
     // Repeating a call that may have been started could run the tool twice.
     let started = started.map_err(|error| {
         error.if_silent(|| match reader.task(new.id.as_str()) {
             Ok(Lookup::One(_)) => {
-                format!("the call was started as {0}: longhaul watch {0}", new.id)
+                format!(
+                    "the call was started as {0}: longhaul watch {0}{flags}",
+                    new.id
+                )
             }
             _ => format!("if the call was started all the same, it is {}", new.id),
         })

@@ -28,16 +28,12 @@ pub(in crate::cli) fn result(
                 text::clean_line(&error.message())
             ),
             None if task.status.ends_waiting() => {
-                format!(
-                    "{} has no result (status: {})",
-                    task.id,
-                    task.status.label()
-                )
+                format!("{} has no result (status: {})", task.id, task.state_label())
             }
             None => format!(
                 "{} has no result yet (status: {}); `longhaul watch {}{}` waits for it",
                 task.id,
-                task.status.label(),
+                task.state_label(),
                 task.id,
                 context.flags()
             ),

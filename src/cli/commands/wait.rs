@@ -102,7 +102,7 @@ fn print_ended(
         let reason = task.why().map_or(String::new(), |reason| {
             format!(": {}", text::clean_line(&reason))
         });
-        context.print(&format!("{} {}{reason}", task.id, task.status.label()))?;
+        context.print(&format!("{} {}{reason}", task.id, task.state_label()))?;
         if task.status == Status::InputRequired {
             let (id, flags) = (&task.id, context.flags());
             context.warn(format!("{id} has a question: longhaul answer {id}{flags}"));

@@ -125,7 +125,7 @@ fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value 
         "tag": content(task.tag.as_deref()),
         "tool": task.tool,
         "arguments": redaction.json(Some(&task.arguments)),
-        "status": task.status.label(),
+        "status": task.state_label(),
         "reason": content(task.status.reason().as_deref()),
         "asked": task.control.map(|asked| asked.what.label()),
         "notice": content(task.notice.as_deref()),

@@ -46,7 +46,7 @@ impl Link {
         let connections = active.take_connections();
         active.activity.last_byte = now;
         let words =
-            format!("its stream stayed silent while its checkpoint advanced; {BY_CHECKPOINT}");
+            format!("{BY_CHECKPOINT} (its stream stayed silent while its checkpoint advanced)");
         active.notice(now, words);
         self.save_vital();
         self.close_all(connections);

@@ -114,9 +114,8 @@ impl Link {
         self.answer(ask, Ok(SessionResponse::Forwarded(forwarded)));
     }
 
-    pub(super) fn forward_failed(&mut self, ask: SessionRequestId, why: &str) {
-        let why = text::clean_line(why);
-        let words = format!("{} did not answer ({why})", self.record.name);
+    pub(super) fn forward_failed(&mut self, ask: SessionRequestId, what: &str) {
+        let words = format!("{} {}", self.record.name, text::clean_line(what));
         self.answer(ask, Err(RequestError::Unreachable(words)));
     }
 }

@@ -222,7 +222,7 @@ impl Link {
                 ));
             }
             let words = match end.reason() {
-                Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
+                Some(reason) => format!("{BY_CHECKPOINT} ({reason})"),
                 None => BY_CHECKPOINT.to_owned(),
             };
             if active.notice(now, words) {

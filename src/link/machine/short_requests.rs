@@ -80,7 +80,8 @@ impl Link {
                 self.task_request_failed(in_flight, message, Some(refusal));
             }
             RequestKind::Forward { ask } => {
-                self.forward_failed(*ask, "it no longer knows this MCP session; try again");
+                let what = "no longer knows this MCP session; try again";
+                self.forward_failed(*ask, what);
             }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
@@ -123,7 +124,9 @@ impl Link {
             | RequestKind::Listen => {
                 self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
-            RequestKind::Forward { ask } => self.forward_failed(*ask, &why),
+            RequestKind::Forward { ask } => {
+                self.forward_failed(*ask, &format!("did not answer ({why})"));
+            }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {

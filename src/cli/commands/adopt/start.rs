@@ -37,7 +37,7 @@ pub(in crate::cli) fn report_adopted(
         };
         let line = format!(
             "{id} {}: {} on {}{their_id}",
-            task.status.label(),
+            task.state_label(),
             format::task_title(&task).trim_end(),
             task.server
         );

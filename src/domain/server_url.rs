@@ -20,9 +20,7 @@ pub enum UrlError {
     #[error("the URL must begin with http:// or https://")]
     Scheme,
     /// Credentials in a URL would end up on the screen and in files.
-    #[error(
-        "the URL contains a password; send it in a header instead: -H 'Authorization: Bearer ${{VARIABLE}}'"
-    )]
+    #[error("the URL contains a password; send it in a header instead, with -H or --bearer-env")]
     Password,
     /// Not a URL.
     #[error(transparent)]

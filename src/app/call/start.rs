@@ -117,8 +117,14 @@ impl CallForm {
     pub(super) fn unedited(&self, state: &State, now: &Map<String, Value>) -> Option<String> {
         let id = self.filled_from.as_ref().or(self.origin.as_ref())?;
         let task = &state.task(id)?.view.task;
-        let (then, _) = Self::from_task(state, task, Vec::new()).arguments().ok()?;
-        (then == *now).then(|| task.arguments.clone())
+        let then = if self.raw.is_some() {
+            serde_json::from_str(&task.arguments).ok()?
+        } else {
+            let filled = Self::from_task(state, task, Vec::new());
+            filled.arguments().ok()?.0
+        };
+        let is_same = task.tool == self.tool_name && Some(&task.server) == self.server.as_ref();
+        (is_same && then == *now).then(|| task.arguments.clone())
     }
 
     /// Earlier calls of this tool on this server, newest first, without repeated arguments.

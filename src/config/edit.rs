@@ -54,6 +54,17 @@ impl Endpoint {
         }
     }
 
+    /// The variables of the environment that it needs.
+    pub(super) fn variables(&self) -> Vec<String> {
+        match self {
+            Self::Http { headers, .. } => {
+                let names = headers.iter().flat_map(|(_, value)| value.variables());
+                names.map(str::to_owned).collect()
+            }
+            Self::Stdio(program) => program.variables(),
+        }
+    }
+
     /// One of [`Self::values`].
     pub(super) fn value(&self, key: &str) -> Option<&Template> {
         let mut values = self.values().iter();

@@ -194,6 +194,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn knows_when_a_driver_that_was_killed_last_drove() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
+        let lock = DriverLock::try_take(&paths).unwrap().unwrap();
+        assert_eq!(lock.driven_until(), None);
+        let last = Wall(1_700_000_000_000);
+        lock.note_driven(last);
+        // Nothing else is done when a process is killed.
+        lock.file.unlock().unwrap();
+        let next = DriverLock::try_take(&paths).unwrap().unwrap();
+        assert_eq!(next.driven_until(), Some(last));
+        drop(lock);
+    }
+
+    #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("default.lock");

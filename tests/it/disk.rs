@@ -169,6 +169,32 @@ fn a_disk_failure_during_a_call_loses_nothing() {
 }
 
 #[test]
+fn a_change_counts_as_saved_only_once_it_is() {
+    let bench = Bench::new();
+    let url = bench.server.url();
+    let crunch = with(&url, &["crunch", "steps=600", "step_ms=100", "--json"]);
+    let mut call = Running::start(&mut bench.command(&crunch));
+    let id = call.prints(|event| event["event"] == "started")["id"].clone();
+    let id = id.as_str().unwrap();
+    call.prints(|event| event["value"] == 2);
+    bench.becomes(Disk::Full);
+    call.says("NOT SAVED");
+    let edited = bench.run(&["edit", id, "--note", "mine"]);
+    assert_eq!(edited.code, Some(73), "{edited:#?}");
+    assert!(edited.err.contains("not saved: "), "{edited:#?}");
+    bench.becomes(Disk::Well);
+    call.says("saving works again");
+    let shown = bench.run(&["show", id, "--json"]).document();
+    assert_eq!(shown["note"], "mine", "it was saved later");
+    let edited = bench.run(&["edit", id, "--note", "yours"]);
+    assert_eq!(edited.code, Some(0), "{edited:#?}");
+    call.signal(rustix::process::Signal::KILL);
+    call.end();
+    let shown = bench.run(&["show", id, "--json"]).document();
+    assert_eq!(shown["note"], "yours");
+}
+
+#[test]
 fn reports_a_disk_failure_at_start_with_the_path_and_a_fix() {
     for has_session in [false, true] {
         for (disk, words) in [

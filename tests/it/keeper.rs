@@ -211,6 +211,23 @@ fn a_killed_keeper_is_replaced_and_its_calls_recover() {
 }
 
 #[test]
+fn resume_all_starts_a_keeper_for_calls_that_nobody_runs() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    let steps = ["-s", &url, "resumable_data_processing", "dataset_name=eu"];
+    let id = kept.detach(&[&steps[..], &["total_records=400", "delay_ms=50"]].concat());
+    kept.kill_keeper();
+    let resumed = kept.ok(&["resume", "--all"]);
+    assert!(resumed.out.contains(&id), "{resumed:#?}");
+    assert!(kept.keeper().is_some());
+    kept.ok(&["wait", &id]);
+    let logs = kept.ok(&["logs", &id]).out;
+    // The lock file tells for how long nobody ran it.
+    assert!(!logs.contains("for up to 1m"), "{logs}");
+}
+
+#[test]
 fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

@@ -114,7 +114,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     assert_eq!(ids(state, &["--view", "night", "first"]), [one.as_str()]);
     assert_eq!(ids(state, &["--view", "mine"]), [""; 0]);
     let gone = run(state, &["ls", "--view", "gone"]);
-    wrong(&gone, "no view gone; its views: mine, night");
+    wrong(&gone, "no view \"gone\"; its views: mine, night");
 
     let of = |words: &[&str]| ids(state, words);
     assert_eq!(of(&[]), [three.as_str(), two.as_str(), one.as_str()]);

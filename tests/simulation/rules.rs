@@ -1109,6 +1109,21 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
 }
 
 #[test]
+fn a_call_that_is_taken_and_not_answered_may_have_run() {
+    let mut bench = Bench::known();
+    bench.start("steps", Limits::default());
+    let (call, _) = bench.last_post("tools/call");
+    let taken = ExchangeEvent::Opened {
+        body: Body::Empty,
+        session: None,
+    };
+    bench.bring(call, taken);
+    bench.secs(1);
+    let unknown = Status::Unknown(UnknownReason::HttpStatus(202));
+    assert_eq!(bench.saved().status, unknown);
+}
+
+#[test]
 fn a_call_starts_once_it_is_known_to_be_sent() {
     let starts = |bench: &Bench| {
         let of_row = |row: &Row| match row {

@@ -395,16 +395,11 @@ impl EntryReport {
 
     /// Sets kind, location and variables.
     fn describe(&mut self, endpoint: &Endpoint) {
-        let (kind, location, mut variables) = match endpoint {
-            Endpoint::Http { url, headers, .. } => {
-                let names = headers.iter().flat_map(|(_, value)| value.variables());
-                ("http", url.clone(), names.map(str::to_owned).collect())
-            }
-            Endpoint::Stdio(program) => {
-                let location = consent::command_line(program);
-                ("stdio", location, program.variables())
-            }
+        let (kind, location) = match endpoint {
+            Endpoint::Http { url, .. } => ("http", url.clone()),
+            Endpoint::Stdio(program) => ("stdio", consent::command_line(program)),
         };
+        let mut variables = endpoint.variables();
         variables.sort();
         variables.dedup();
         (self.kind, self.location) = (Some(kind), Some(location));

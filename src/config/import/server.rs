@@ -47,7 +47,10 @@ impl ImportableServer {
         for UnsetVariable { name, written, .. } in &self.unset {
             let holds_it = |(_, value): &&(String, Template)| value.variables().eq([name.as_str()]);
             let key = self.endpoint.values().iter().find(holds_it);
-            let variable = variable_for(own, key.map_or(name, |(key, _)| key));
+            let mut variable = variable_for(own, key.map_or(name, |(key, _)| key));
+            while variable != *name && endpoint.variables().contains(&variable) {
+                variable.push('_');
+            }
             endpoint.rename_variable(name, &variable);
             passed.push((variable, written.clone()));
         }

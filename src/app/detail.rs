@@ -2,7 +2,8 @@
 
 use crate::domain::{
     Attempt, Connectivity, Era, EventId, HistoryEntry, HistoryEvent, Phase, ProtocolVersion,
-    Resumable, ServerTask, ServerView, Status, Task, TaskCapability, TaskKind, TaskState, text,
+    QuestionSource, Resumable, ServerTask, ServerView, Status, Task, TaskCapability, TaskKind,
+    TaskState, text,
 };
 
 use super::{Action, Document, State, Tab, dialogs::tasks::name_of, task_row::TaskRow};
@@ -229,9 +230,28 @@ fn labeled(label: &str, text: &str) -> String {
 
 /// What happens to this task when the network drops, longhaul exits or the server's session ends.
 fn cases(task: &Task) -> Vec<String> {
-    if task.status == Status::Paused {
-        let text = "the checkpoint stays on the server";
-        return vec![labeled("until resumed", text)];
+    let asks_in_rounds = task
+        .questions
+        .iter()
+        .any(|it| it.is_open() && it.source == QuestionSource::Round);
+    match task.status {
+        Status::Paused => {
+            let text = "the checkpoint stays on the server";
+            return vec![labeled("until resumed", text)];
+        }
+        Status::InputRequired if asks_in_rounds => {
+            return vec![labeled(
+                "until answered",
+                "nothing runs; the question stays",
+            )];
+        }
+        Status::Running if task.is_queued() => {
+            let text = "longhaul keeps the call and sends it as soon as it can";
+            return vec![labeled("until sent", text)];
+        }
+        Status::Running | Status::InputRequired => {}
+        // Nothing that is known to run.
+        _ => return Vec::new(),
     }
     let [cut, death, gone] = match task.resumability.strongest() {
         Some(Resumable::Task) => {

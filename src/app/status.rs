@@ -136,7 +136,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
             "{title}: pause requested {since} ago, still running{at}; waiting up to {DID_NOT_STOP_S} s"
         ),
         ControlKind::Pausing => format!(
-            "{title}: pause requested {since} ago, still running{at}; press {} to cancel the call and keep the checkpoint",
+            "{title}: pause requested {since} ago, still running{at}; press {} to stop the call now and keep the checkpoint",
             state.key(Action::Pause)
         ),
         ControlKind::Resuming => {

@@ -102,11 +102,13 @@ pub(in crate::cli) async fn follow(
             others.retain(|(other, _)| *other != id);
             let view = live.tasks.get(&id).cloned();
             let status = view.as_ref().map(|view| view.task.state_label());
+            let contact = view.as_ref().map(|view| &view.contact);
+            let is_driven = !matches!(contact, Some(Connectivity::Unwatched { .. }));
             // Only the exit of the driver ends a call.
             let if_cut = view.and_then(|view| view.if_cut.clone());
             let if_cut = if_cut.filter(|_| live.is_driver);
             live.close();
-            let message = quit_message(context, &id, status, if_cut.as_ref());
+            let message = quit_message(context, &id, status, is_driven, if_cut.as_ref());
             context.report(&message);
             if let Some((_, why)) = others.first() {
                 let message = format!(
@@ -131,11 +133,15 @@ fn quit_message(
     context: &Context<'_>,
     id: &TaskId,
     status: Option<&str>,
+    is_driven: bool,
     if_cut: Option<&IfCut>,
 ) -> String {
     let flags = context.flags();
     let how = format!("longhaul watch {id}{flags}, longhaul cancel {id}{flags}");
     let Some(if_cut) = if_cut else {
+        if !is_driven {
+            return format!("detached; no process runs {id} ({how})");
+        }
         let running = Status::Running.label();
         let stays = match status.filter(|status| *status != running) {
             Some(status) => format!("stays {status}"),

@@ -57,6 +57,8 @@ pub(in crate::cli) struct LiveSession {
     pub(in crate::cli) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
     pub(in crate::cli) is_driver: bool,
+    /// Whether [`Self::try_request`] waits for a response.
+    is_requesting: bool,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -158,6 +160,7 @@ impl LiveSession {
             tasks: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_driver: false,
+            is_requesting: false,
             has_warned: false,
             interrupt,
             terminations,
@@ -192,7 +195,8 @@ impl LiveSession {
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
-                    SessionEvent::Undriven if context.global.readonly => {
+                    // A request gets an error instead.
+                    SessionEvent::Undriven if context.global.readonly && !self.is_requesting => {
                         context.warn(NOT_DRIVEN);
                     }
                     SessionEvent::Undriven
@@ -275,7 +279,10 @@ impl LiveSession {
     ) -> Result<Result<SessionResponse, RequestError>, CliError> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
-            let Ok(event) = tokio::time::timeout(SILENT_WAIT, self.next(context)).await else {
+            self.is_requesting = true;
+            let event = tokio::time::timeout(SILENT_WAIT, self.next(context)).await;
+            self.is_requesting = false;
+            let Ok(event) = event else {
                 let waiting = "waiting for a response; press Ctrl-C to stop";
                 context.terminal.bar(waiting);
                 continue;

@@ -11,8 +11,8 @@ use crate::{
         live_session::LiveSession,
     },
     domain::{
-        Connectivity, Elicitation, LinkState, Phase, ServerName, SessionRequest, Status, Task,
-        TaskErrorKind, TaskId, TaskView, Wall, text,
+        Connectivity, Elicitation, LinkState, OnInput, Phase, ServerName, SessionRequest, Status,
+        Task, TaskErrorKind, TaskId, TaskView, Wall, text,
     },
 };
 
@@ -184,7 +184,13 @@ pub(in crate::cli) fn print_outcome(
             let asks = text::with_period(&asks);
             let asked_for = open.and_then(|open| open.asked_for(id));
             let asked_for = asked_for.map_or(String::new(), |asked_for| format!(" ({asked_for})"));
-            format!("{id} asks{asked_for}: {asks} Answer it: longhaul answer {id}{flags}")
+            let no_defaults = match task.options.on_input {
+                OnInput::Defaults => " (a required field has no default)",
+                OnInput::Ask | OnInput::Decline => "",
+            };
+            format!(
+                "{id} asks{asked_for}{no_defaults}: {asks} Answer it: longhaul answer {id}{flags}"
+            )
         }
         Status::Running | Status::Paused => return Ok(()),
     };

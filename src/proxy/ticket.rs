@@ -183,12 +183,12 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let task = &view.task;
     let ended = match task.status {
         Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
-            "waiting for {age}: a person has to approve the server (longhaul servers approve {server}) or sign in to it \
+            "queued {age} ago: a person has to approve the server (longhaul servers approve {server}) or sign in to it \
              (longhaul login {server}); until then nothing is sent",
             server = text::shell_word(task.server.as_str())
         )),
         Status::Running if task.is_queued() => {
-            Some(format!("not sent to the server yet, waiting for {age}"))
+            Some(format!("queued {age} ago, not sent to the server yet"))
         }
         Status::Running => None,
         Status::InputRequired => Some(format!(

@@ -69,7 +69,7 @@ pub enum StoreError {
     },
     /// The file is damaged; the next driver of the session quarantines it.
     #[error(
-        "read {}: the file is damaged ({why}); the next longhaul that drives this session moves the damaged file aside",
+        "read {}: the file is damaged ({why}); the next longhaul process that runs this session moves the damaged file aside",
         path.display()
     )]
     Damaged {

@@ -6,7 +6,7 @@ use crate::{
     app::{State, TaskRow, until},
     domain::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
-        UnknownReason, Wall, text, whole_percent,
+        Task, UnknownReason, Wall, text, whole_percent,
     },
 };
 
@@ -115,14 +115,12 @@ pub(crate) fn state_of(
         Connectivity::Reconnecting { .. } => {
             StateLabel::new(glyphs.reconnecting, contact.label(), Role::Warning)
         }
+        Connectivity::Offline { .. } if task.is_queued() => {
+            StateLabel::new(glyphs.offline, Task::QUEUED, Role::Warning)
+        }
         Connectivity::Offline { since, .. } => {
             let age = brief(now.wall.since(since));
-            let word = if task.is_queued() {
-                "queued"
-            } else {
-                "offline"
-            };
-            StateLabel::new(glyphs.offline, format!("{word} {age}"), Role::Warning)
+            StateLabel::new(glyphs.offline, format!("offline {age}"), Role::Warning)
         }
         _ if task.status == Status::Paused => {
             StateLabel::new(glyphs.paused, "paused", Role::Waiting)
@@ -131,7 +129,7 @@ pub(crate) fn state_of(
             let age = brief(now.wall.since(last_byte));
             StateLabel::new(glyphs.running, format!("quiet {age}"), Role::Running)
         }
-        _ if task.is_queued() => StateLabel::new(glyphs.restored, "queued", Role::Waiting),
+        _ if task.is_queued() => StateLabel::new(glyphs.restored, Task::QUEUED, Role::Waiting),
         _ => StateLabel::new(glyphs.running, "running", Role::Running),
     }
 }

@@ -148,7 +148,7 @@ fn custom_keys_work_and_conflicts_are_reported() {
     });
     screen.press("4");
     screen.wait_for("config.toml:4: pause is ignored: Esc can't be rebound");
-    screen.wait_for("config.toml:5: mark-all takes i from import");
+    screen.wait_for("config.toml:5: i now means `mark-all`; `import`");
     screen.press("q");
     screen.wait_for("q does nothing here");
     screen.press("QQ");

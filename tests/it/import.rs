@@ -231,7 +231,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             ".mcp.json",
             "shared",
-            "needs consent to send SHARED_TOKEN; give it with `longhaul servers consent shared`",
+            "run `longhaul servers consent shared` to let it receive SHARED_TOKEN",
         ),
         (".mcp.json", "socket", "longhaul does not support ws"),
         ("home/.cursor", "docs", "seems to contain a key"),
@@ -359,7 +359,7 @@ fn sends_no_variable_before_consent_that_names_the_host() {
     let env = ImportEnv::empty();
     let ran = env.import("mcp.json", text);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert!(ran.out.contains("needs consent to send X"), "{ran:#?}");
+    assert!(ran.out.contains("to let it receive X"), "{ran:#?}");
     let withheld = env.run(&["-s", "lab", "tools"]);
     assert_eq!(withheld.code, Some(3), "{withheld:#?}");
     assert!(

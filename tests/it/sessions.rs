@@ -593,7 +593,7 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
     looks.says("no process runs this session's calls; showing saved data");
     wrong(
         &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
-        "no process runs this session's calls; showing saved data",
+        "no process runs this session's calls, and --readonly starts none",
     );
     assert_eq!(driver(env.path()), None);
     assert_eq!(saved(&env), before);

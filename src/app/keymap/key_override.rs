@@ -99,14 +99,14 @@ impl Keymap {
                 let taken: Vec<String> = parsed.taken(row).map(pretty).collect();
                 if !taken.is_empty() {
                     let instead = match keys.first_key(row) {
-                        key if key.is_empty() => "which has no key now".to_owned(),
-                        key => format!("which keeps {key}"),
+                        key if key.is_empty() => "has no key now".to_owned(),
+                        key => format!("still has {key}"),
                     };
                     let (taken, action, from) =
                         (taken.join(" "), parsed.binding.command, row.name());
                     warnings.push((
                         parsed.at,
-                        format!("{action} takes {taken} from {from}, {instead}"),
+                        format!("{taken} now means `{action}`; `{from}` {instead}"),
                     ));
                 }
             }
@@ -308,8 +308,8 @@ mod tests {
         assert_eq!(
             warnings,
             [
-                "pause takes j from down, which keeps Down",
-                "pause takes x from cancel, which has no key now",
+                "j now means `pause`; `down` still has Down",
+                "x now means `pause`; `cancel` has no key now",
             ]
         );
         assert_eq!(does(&keys, Scope::List, "x"), Some(Action::Pause));

@@ -77,7 +77,12 @@ pub(in crate::cli) fn control(
     let servers = Targets::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {
         [] => {
-            context.info("nothing to do: no matching task in this session");
+            let word = match action {
+                TaskAction::Pause => "paused",
+                TaskAction::Resume => "resumed",
+                TaskAction::Cancel => "cancelled",
+            };
+            context.info(&format!("no task in this session can be {word}"));
             return Ok(code::OK);
         }
         [task] => servers.for_task(&task.server)?,

@@ -199,7 +199,7 @@ fn wrap_file(
         let Some(name) = announce(context, &entry.name, &report) else {
             continue;
         };
-        needs.extend(report.needs.iter().map(|need| format!("{name} {need}")));
+        needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {
             program: program()?,
             args: proxy_args(context, name),

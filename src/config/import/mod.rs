@@ -286,15 +286,15 @@ fn add<E>(
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(
-                "needs consent to send {}; give it with `longhaul servers consent {}`",
-                report.variables.join(", "),
-                text::shell_word(&own)
+                "run `longhaul servers consent {}` to let it receive {}",
+                text::shell_word(&own),
+                report.variables.join(", ")
             ));
         }
     }
     if let Endpoint::Stdio(_) = new.endpoint {
         report.needs = Some(format!(
-            "needs approval, because it is a program; give it with `longhaul servers approve {}`",
+            "run `longhaul servers approve {}` to let longhaul start it",
             text::shell_word(&own)
         ));
     }

@@ -342,7 +342,8 @@ impl Driver<'_> {
             let ids = known.unwrap_or_default();
             let restored = Input::Restored {
                 tasks: vec![(task, ids)],
-                driven_until: None,
+                // It was removed, not left alone.
+                driven_until: Some(now.wall),
             };
             self.feed(index, restored, now);
             let what = SessionRequest::Edit {

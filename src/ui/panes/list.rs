@@ -128,7 +128,10 @@ fn heading<'t>(
     counts: GroupCounts,
 ) -> Line<'t> {
     let line = theme.glyphs.line;
+    let is_all = counts.paused == counts.count && counts.count > 0;
+    let is_paused = is_all && *title == GroupTitle::Need(Group::Running);
     let (name, role) = match title {
+        GroupTitle::Need(Group::Running) if is_paused => ("PAUSED".into(), Role::Heading),
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
         GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
         GroupTitle::Need(Group::Finished) => ("FINISHED".into(), Role::Heading),
@@ -148,15 +151,9 @@ fn heading<'t>(
     let is_of_done = *title == GroupTitle::Need(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let need = |count| if count == 1 { "needs you" } else { "need you" };
-    let that_need = |count| {
-        if count == 1 {
-            "that needs you"
-        } else {
-            "that need you"
-        }
-    };
     let [to_needs, to_running, to_done] = left;
-    let is_of_paused = *title == GroupTitle::Status("paused");
+    let that_need = format!("that {}", need(to_needs));
+    let is_of_paused = is_paused || *title == GroupTitle::Status("paused");
     let parts = [
         (needs, need(needs), is_of_server),
         (paused, "paused", !is_of_paused),
@@ -174,7 +171,7 @@ fn heading<'t>(
     }
     // Not counted in the heading: they belong to other groups by now.
     let others = [
-        (to_needs, that_need(to_needs)),
+        (to_needs, that_need.as_str()),
         (to_running, "running again"),
         (to_done, "just finished"),
     ];

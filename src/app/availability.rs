@@ -128,6 +128,11 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
     }
 }
 
+fn has_result(state: &State) -> bool {
+    let selected = state.selected();
+    selected.is_some_and(|it| it.view.task.end.result_bytes.is_some())
+}
+
 fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
     match action {
         Action::Import if state.setup.is_demo => {
@@ -165,6 +170,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         }
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.detail.tab {
+                Tab::Result if !has_result(state) => "there is no result to save",
                 Tab::Result => "the cursor is not on a part of a result",
                 _ => "only parts of a result can be saved or opened",
             }

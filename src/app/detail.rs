@@ -199,7 +199,7 @@ fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> 
     ));
     let clean = |text: &str| text::clean_line(text).into_owned();
     lines.push(format!(
-        "  request id {}, progress token {}, server session {}",
+        "  request id {}, progress token {}, MCP session {}",
         clean(&attempt.request_id),
         clean(&attempt.token),
         attempt.session_number
@@ -275,7 +275,7 @@ fn cases(task: &Task) -> Vec<String> {
         Some(Resumable::Stream) => [
             "longhaul resumes the stream after the last event",
             "the same, once a keeper runs again",
-            "the call is lost: it can't be resumed in another session",
+            "the call is lost: it can't be resumed in another MCP session",
         ],
         None if is_modern(task) => [
             "the call is lost: the server must cancel it",
@@ -368,7 +368,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     {
         lines.push(String::new());
         lines.push(
-            "to resume by hand (set MCP_SESSION to the server session's id, a secret in the session file):"
+            "to resume by hand (set MCP_SESSION to the id of the MCP session, a secret in the session file):"
                 .to_owned(),
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));

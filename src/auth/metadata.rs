@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::NotRequired(format!(
-                "{} does not require a sign-in: it has no sign-in metadata (HTTP {status})",
+                "{} needs no sign-in: it answered without one (HTTP {status}) and has no sign-in metadata",
                 host(server)
             )));
         }

@@ -58,7 +58,7 @@ Contents:
                     tool name, server name and origin
   --with-content    names, notes, arguments, messages, logs, questions, results and
                     errors (otherwise only their sizes)
-  never             headers, tokens, server sessions, event ids, client ids, URL paths and
+  never             headers, tokens, MCP session ids, event ids, client ids, URL paths and
                     queries, answers";
 
 /// What `trace` shows and how to switch recording on.
@@ -370,7 +370,7 @@ pub(super) struct DemoArgs {
     /// Port for the server.
     #[arg(long, value_name = "N", requires = "serve")]
     pub(super) port: Option<u16>,
-    /// Replay missed events of all streams in a server session, not only those of the resumed stream.
+    /// Replay missed events of all streams in an MCP session, not only those of the resumed stream.
     #[arg(long, requires = "serve")]
     pub(super) cross_stream_replay: bool,
     /// Run in the background; exits when idle.

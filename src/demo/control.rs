@@ -116,9 +116,9 @@ impl ControlSocket {
             Fault::ForgetSession => {
                 let count = self.sessions.forget_all().await;
                 let unit = if count == 1 {
-                    "server session"
+                    "MCP session"
                 } else {
-                    "server sessions"
+                    "MCP sessions"
                 };
                 format!("dropped {count} {unit}")
             }

@@ -75,7 +75,7 @@ impl Fault {
             (Self::DuplicateOnReplay, "repeat events at the next replay"),
             (
                 Self::ForgetSession,
-                "forget all server sessions; their tools keep running",
+                "forget all MCP sessions; their tools keep running",
             ),
             (
                 Self::FailPolls { seconds },

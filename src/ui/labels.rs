@@ -137,7 +137,7 @@ pub(crate) fn state_of(
 /// Why a task is lost, short enough for a row; the detail pane shows the full reason.
 pub(crate) fn lost(reason: &LostReason) -> &'static str {
     match reason {
-        LostReason::SessionGone { .. } => "server session gone",
+        LostReason::SessionGone { .. } => "MCP session gone",
         LostReason::ReplayGone { .. } => "events expired",
         LostReason::CancelledByDisconnect { .. } => "connection closed",
         LostReason::ProcessEnded { .. } => "server process ended",

@@ -251,11 +251,7 @@ fn imports_every_format_without_contacting_servers() {
             "asked",
             "set MY_CHOICE to the value of the input my-choice",
         ),
-        (
-            "Code/User/mcp",
-            "lab-again",
-            "already in your configuration as lab",
-        ),
+        ("Code/User/mcp", "lab-again", "already configured as lab"),
         ("cline", "asleep", "disabled in this file"),
         ("cline", "plain", "put it in PLAIN_TOKEN"),
         ("cline", "plain", "plain http to another machine"),
@@ -398,7 +394,7 @@ fn other_headers_make_another_server_and_an_edit_does_not() {
     longhaul::store::write_atomically(&path, mended.as_bytes()).unwrap();
     let again = env.import("mcp.json", text);
     for name in ["mine", "ours"] {
-        let words = format!("already in your configuration as {name}");
+        let words = format!("already configured as {name}");
         assert!(again.out.contains(&words), "{again:#?}");
     }
     env.is_untouched();
@@ -425,7 +421,7 @@ fn a_program_of_another_project_is_another_server() {
     let directory = env.dir.path().join("two").display().to_string();
     assert!(asked.err.contains(&directory), "{asked:#?}");
     let again = env.import("two/.mcp.json", text);
-    let words = "already in your configuration as rel-2";
+    let words = "already configured as rel-2";
     assert!(again.out.contains(words), "{again:#?}");
     env.is_untouched();
 }
@@ -456,7 +452,7 @@ fn approval_is_for_the_files_of_one_directory() {
         assert_eq!(server(name)["state"], "ready", "{listed:#?}");
     }
     let again = env.import("mcp.json", text);
-    let words = "already in your configuration as rel";
+    let words = "already configured as rel";
     assert!(again.out.contains(words), "{again:#?}");
 }
 
@@ -471,7 +467,7 @@ fn other_variables_make_another_server() {
     assert!(config.contains("[servers.keyed]"), "{config}");
     let edited = keyed.replace("${X}", "${API_KEY}");
     let ran = env.import("other.json", &edited);
-    let words = "environment variables there are used, not those in this file";
+    let words = "its own headers and variables are used, not those in this file";
     assert!(ran.out.contains(words), "{ran:#?}");
 }
 

@@ -900,7 +900,7 @@ fn longest_log(dir: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// The bearer token, the header, the key in the address, the variable of a program, and the server session that follow are
+/// The bearer token, the header, the key in the address, the variable of a program, and the MCP session that follow are
 /// repeated by a server wherever it can say anything.
 const REPEATED: [&str; 4] = [
     "canary-bearer-4f3a2b1c",
@@ -1117,7 +1117,7 @@ fn shows_and_saves_no_secret_that_a_server_repeats() {
     tui.end();
     assert_silent(&String::from_utf8_lossy(tui.raw()), "the screen");
 
-    // Where the address and the server session are needed they are kept, and nowhere else.
+    // Where the address and the MCP session are needed they are kept, and nowhere else.
     assert_nowhere(env.path(), &REPEATED[..2], &REPEATED[2..]);
     let db = Paths::resolve(Some(env.path().to_owned()), "default")
         .unwrap()

@@ -132,7 +132,7 @@ protocol = "2025-06-18"
     assert!(!left.contains("lab"), "{left}");
     refused(
         &run(state, &["servers", "remove", "lab"]),
-        "no server named lab in the configuration or this session",
+        "no server named \"lab\" in the configuration or this session",
     );
 }
 

@@ -318,7 +318,7 @@ fn searches_and_sanitizes_records_and_cuts_long_bodies() {
     let unknown = run(state.path(), &["trace", "nobody"]);
     assert_eq!(unknown.code, Some(2), "{unknown:#?}");
     assert!(
-        unknown.err.contains("no server or task nobody"),
+        unknown.err.contains("no server or task \"nobody\""),
         "{unknown:#?}"
     );
 

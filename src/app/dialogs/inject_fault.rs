@@ -9,7 +9,7 @@ const FAULTS: [(char, &str, &str); 8] = [
     ('s', "stall: keep the connection open but silent", "stall"),
     ('d', "drop the connection after the next event", "drop"),
     ('u', "duplicate events on replay", "duplicate"),
-    ('f', "drop all server sessions", "forget"),
+    ('f', "drop all MCP sessions", "forget"),
     ('p', "fail task polls for 5 s", "polls"),
     ('h', "never respond to the next poll", "hang"),
 ];

@@ -132,7 +132,7 @@ fn run(state: &mut State, action: MenuAction) {
             state.dialogs.awaiting_consent.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
             state.reply(format!(
-                "nothing approved or sent; to decide later, open the servers ({servers}) and press {key}"
+                "nothing approved or sent; to decide later, press {key} in the servers pane ({servers})"
             ));
         }
         MenuAction::OpenPage { url, reply } => {

@@ -72,7 +72,7 @@ fn find_records(
     }
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
         return Err(CliError::usage(format!(
-            "no server or task {} in session {}; `longhaul{} ls --all` lists the tasks",
+            "no server or task \"{}\" in session {}; `longhaul{} ls --all` lists the tasks",
             text::clean_line(of),
             context.paths.session(),
             context.flags()

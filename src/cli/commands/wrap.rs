@@ -55,7 +55,7 @@ fn change(
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "no server named {} to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
+            "no server named \"{}\" to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
             text::clean_line(name)
         ))),
         None => Ok(code::OK),

@@ -251,11 +251,10 @@ fn add<E>(
     report.describe(&server.endpoint);
     if let Some(name) = known {
         report.outcome = ImportOutcome::Known;
-        report.notes = vec![format!("already in your configuration as {name}")];
+        report.notes = vec![format!("already configured as {name}")];
         let known = servers.configured.iter().find(|it| it.name == name);
         if known.is_some_and(|it| it.endpoint.values() != server.endpoint.values()) {
-            let note =
-                "the headers or environment variables there are used, not those in this file";
+            let note = "its own headers and variables are used, not those in this file";
             report.notes.push(note.to_owned());
         }
         report.known_as = Some(name);

@@ -125,7 +125,7 @@ impl Link {
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
                 ActionRefusal::SessionGone => {
-                    "not cancelled: its server session is gone; mark it as lost or remove it"
+                    "not cancelled: its MCP session is gone; mark it as lost or remove it"
                         .to_owned()
                 }
                 _ => format!("not cancelled: {id} has ended"),

@@ -255,7 +255,7 @@ fn asks_for_consent_one_server_at_a_time_after_an_import() {
     assert!(
         screen
             .draw()
-            .contains("nothing approved or sent; to decide later, open the servers (3)")
+            .contains("nothing approved or sent; to decide later, press L in the servers pane (3)")
     );
     let asked =
         |command: &Command| matches!(command, Command::Request(_, SessionRequest::Configure(_)));

@@ -64,7 +64,7 @@ pub(in crate::cli) fn consent(
     let server = servers.find(|it| it.name.as_str() == args.name).cloned();
     let Some(server) = server else {
         return Err(CliError::usage(format!(
-            "no server named {} in the configuration; `longhaul servers list` lists the servers",
+            "no server named \"{}\" in the configuration; `longhaul servers list` lists the servers",
             text::clean_line(&args.name)
         )));
     };

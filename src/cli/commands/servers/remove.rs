@@ -27,7 +27,7 @@ pub(in crate::cli) fn remove(
     let is_in_session = links.iter().any(|link| link.name.as_str() == name);
     if !is_configured && !is_in_session {
         return Err(CliError::usage(format!(
-            "no server named {} in the configuration or this session; `longhaul servers list{}` lists the servers",
+            "no server named \"{}\" in the configuration or this session; `longhaul servers list{}` lists the servers",
             text::clean_line(name),
             context.flags()
         )));

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import re
 import signal
 import socket
@@ -53,7 +54,15 @@ class Proxy:
 
     async def listen(self) -> None:
         """Open the port; the same one again after a cut."""
-        self.server = await asyncio.start_server(self.accept, "127.0.0.1", self.port, reuse_address=True)
+        while True:
+            try:
+                self.server = await asyncio.start_server(self.accept, "127.0.0.1", self.port, reuse_address=True)
+                break
+            except OSError as error:
+                # Another program may use the port for a connection of its own. Clients know this address, so keep trying.
+                if error.errno != errno.EADDRINUSE or self.port == 0:
+                    raise
+                await asyncio.sleep(0.05)  # sleep: the system does not say when a port is free
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

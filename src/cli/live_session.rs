@@ -57,8 +57,6 @@ pub(in crate::cli) struct LiveSession {
     pub(in crate::cli) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
     pub(in crate::cli) is_driver: bool,
-    /// Whether [`Self::try_request`] waits for a response.
-    is_requesting: bool,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -160,7 +158,6 @@ impl LiveSession {
             tasks: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_driver: false,
-            is_requesting: false,
             has_warned: false,
             interrupt,
             terminations,
@@ -195,8 +192,7 @@ impl LiveSession {
                     SessionEvent::Server(view) => {
                         self.servers.insert(view.name.clone(), Arc::clone(view));
                     }
-                    // A request gets an error instead.
-                    SessionEvent::Undriven if context.global.readonly && !self.is_requesting => {
+                    SessionEvent::Undriven if context.global.readonly => {
                         context.warn(NOT_DRIVEN);
                     }
                     SessionEvent::Undriven
@@ -279,10 +275,7 @@ impl LiveSession {
     ) -> Result<Result<SessionResponse, RequestError>, CliError> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
-            self.is_requesting = true;
-            let event = tokio::time::timeout(SILENT_WAIT, self.next(context)).await;
-            self.is_requesting = false;
-            let Ok(event) = event else {
+            let Ok(event) = tokio::time::timeout(SILENT_WAIT, self.next(context)).await else {
                 let waiting = "waiting for a response; press Ctrl-C to stop";
                 context.terminal.bar(waiting);
                 continue;

@@ -9,9 +9,10 @@ use super::{
     recent_ids::RecentIds,
     recovery::{Disconnection, KeptConnection, Recovery, ReplayProbe},
     replay_gap::{ReplayGap, StepInterval},
+    replies::AnswersDue,
     save_state::{LeftOut, SaveState},
     server_task_poll::ServerTaskPoll,
-    stream_state::{HALF_OPEN_AFTER, StreamState},
+    stream_state::{ASK_AGAIN, HALF_OPEN_AFTER, HEAD_BEFORE_ANSWER, StreamState},
 };
 use crate::domain::{
     Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
@@ -86,9 +87,8 @@ pub(super) struct ActiveTask {
     pub(super) follow: Option<Follow>,
     /// How its server task is polled, while it has one.
     pub(super) served: Option<ServerTaskPoll>,
-    /// The user's answers wait to be sent, not before this time.
-    pub(super) has_answers: bool,
-    pub(super) answers_at: Mono,
+    /// When the user's answers are sent.
+    pub(super) answers: AnswersDue,
     /// The server refused the way the call was made (task or plain); the other is tried, once.
     pub(super) is_flipped: bool,
     pub(super) control: Option<PendingControl>,
@@ -157,8 +157,7 @@ impl ActiveTask {
             step_interval: StepInterval::default(),
             follow: None,
             served: None,
-            has_answers: false,
-            answers_at: Mono(0),
+            answers: AnswersDue::Never,
             is_flipped: false,
             control: None,
             sending: None,
@@ -480,7 +479,22 @@ impl ActiveTask {
 
     /// Answers must be sent or checked again.
     pub(super) fn answers_wait(&mut self) {
-        (self.has_answers, self.answers_at) = (true, Mono(0));
+        self.answers = AnswersDue::At(Mono(0));
+    }
+
+    /// How long an answer waits for the stream, where it was requested again or soon will be. Some servers drop what
+    /// nobody reads: the result that the answer brings would be lost.
+    pub(super) fn attached_by(&self, now: Mono) -> Option<Mono> {
+        if self.recovery.kept.is_some() {
+            return None;
+        }
+        match self.stream {
+            StreamState::Asking { .. } => Some(now.after(HEAD_BEFORE_ANSWER)),
+            StreamState::Waiting { until } if until <= now.after(ASK_AGAIN) => {
+                Some(until.max(now).after(HEAD_BEFORE_ANSWER))
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -508,7 +522,7 @@ impl ActiveTask {
             && self.stream == StreamState::None
             && self.control.is_none()
             && self.follow.is_none()
-            && !self.has_answers
+            && self.answers == AnswersDue::Never
             && self.task.options.limits == crate::domain::Limits::default()
     }
 

@@ -40,6 +40,45 @@ struct Try {
     at: Mono,
 }
 
+/// When the answers of a task are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswersDue {
+    /// There are none.
+    Never,
+    At(Mono),
+    /// As soon as the stream of the call is open again, or then.
+    WithStream(Mono),
+}
+
+impl AnswersDue {
+    pub(super) fn at(self) -> Option<Mono> {
+        match self {
+            Self::Never => None,
+            Self::At(at) | Self::WithStream(at) => Some(at),
+        }
+    }
+
+    /// A process that leaves does not wait for the stream.
+    pub(super) fn is_due(self, now: Mono, is_leaving: bool) -> bool {
+        let is_due = self.at().is_some_and(|at| now >= at);
+        is_due || is_leaving && matches!(self, Self::WithStream(_))
+    }
+
+    /// They wait for the stream anew.
+    pub(super) fn start_again(&mut self) {
+        if let Self::WithStream(_) = self {
+            *self = Self::At(Mono(0));
+        }
+    }
+
+    /// The stream is open.
+    pub(super) fn stream_opened(&mut self) {
+        if let Self::WithStream(at) = self {
+            *at = Mono(0);
+        }
+    }
+}
+
 /// Whether an answer goes out now.
 pub(super) enum Turn {
     Now,

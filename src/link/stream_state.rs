@@ -11,6 +11,8 @@ pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);
 pub(super) const DETACHED_FOR: Duration = Duration::from_secs(30);
 /// A resume whose response head does not come; its connection may be half-open too.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// How long an answer waits for that head; some servers send none while they have nothing to say.
+pub(super) const HEAD_BEFORE_ANSWER: Duration = Duration::from_secs(2);
 /// The longest wait between polls of a stream that brings nothing.
 pub(super) const SLOW_POLL: Duration = Duration::from_secs(60);
 /// The longest wait before a stream is asked for again that did not get as far as an answer.

@@ -16,6 +16,7 @@ use crate::{
         in_flight::RequestKind,
         io::Output,
         negotiation::{MODERN, NegotiationStep},
+        replies::AnswersDue,
         stream_state::{DETACHED_FOR, StreamState},
         time::doubled,
     },
@@ -38,7 +39,7 @@ impl Link {
                         || matches!(active.stream, StreamState::Waiting { .. })
                         || active.follow.is_some()
                         || active.served.is_some()
-                        || active.has_answers
+                        || active.answers != AnswersDue::Never
                         || active
                             .control
                             .as_ref()

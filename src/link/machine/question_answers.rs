@@ -12,7 +12,7 @@ use crate::{
         active_task::{ActiveTask, new_attempt},
         connection::ConnectionState,
         in_flight::{InFlight, RequestKind},
-        replies::{Turn, WAITS, key_in},
+        replies::{AnswersDue, Turn, WAITS, key_in},
         time::earliest,
     },
     protocol::{RpcError, encode},
@@ -77,14 +77,17 @@ impl Link {
     /// Sends the answers that wait; what a person chose is on disk before it goes out.
     pub(super) fn step_answers(&mut self, id: &TaskId) {
         if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
+            if let Some(active) = self.tasks.get_mut(id) {
+                // The stream has to be requested again too.
+                active.answers.start_again();
+            }
             return;
         }
-        let is_due =
-            |active: &&mut ActiveTask| active.has_answers && self.now.mono >= active.answers_at;
+        let (now, is_leaving) = (self.now.mono, self.exit.is_leaving);
+        let is_due = |active: &&mut ActiveTask| active.answers.is_due(now, is_leaving);
         let Some(active) = self.tasks.get_mut(id).filter(is_due) else {
             return;
         };
-        active.has_answers = false;
         let policy = active.task.options.on_input;
         let waiting: Vec<Question> = active
             .task
@@ -93,6 +96,17 @@ impl Link {
             .filter(|question| question.answer.is_some() && !question.is_delivered)
             .cloned()
             .collect();
+        let is_of_stream =
+            |question: &Question| matches!(question.source, QuestionSource::Request { .. });
+        let attached_by = active.attached_by(now).filter(|_| {
+            !is_leaving
+                && matches!(active.answers, AnswersDue::At(_))
+                && waiting.iter().any(is_of_stream)
+        });
+        active.answers = attached_by.map_or(AnswersDue::Never, AnswersDue::WithStream);
+        if attached_by.is_some() {
+            return;
+        }
         // A server task outlives the session that its call was made in, and asks in whatever session it is followed.
         let here = key_in(self.record.session_number, "");
         let (mut has_round, mut has_no_room) = (false, false);
@@ -125,7 +139,7 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             if let Some(at) = later {
-                (active.has_answers, active.answers_at) = (true, at);
+                active.answers = AnswersDue::At(at);
             }
             if has_no_room {
                 active.notice(now, WAITS.to_owned());

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ControlKind, EventId, HistoryEvent, LostReason, Phase, QuestionSource, Stamp, Status, Task,
-        TaskId, UnknownReason, Wall, text,
+        ControlKind, EventId, HistoryEvent, LostReason, Phase, Question, QuestionSource, Stamp,
+        Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
         active_task::ActiveTask, recovery::Disconnection, server_task_poll::ServerTaskPoll,
@@ -50,11 +50,14 @@ impl Link {
         let is_round = active.task.waits_in_round();
         let is_queued = active.phase() == Phase::Queued;
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
-        active.has_answers = active.task.questions.iter().any(|question| {
+        let is_unsent = |question: &Question| {
             question.answer.is_some()
                 && !question.is_delivered
                 && question.source != QuestionSource::TaskInput
-        });
+        };
+        if active.task.questions.iter().any(is_unsent) {
+            active.answers_wait();
+        }
         self.tasks.insert(id.clone(), active);
         self.schedule.needs_advance = true;
         if was_cancelling && is_unsettled {

@@ -7,7 +7,7 @@ use crate::{
     domain::{Mono, Phase},
     link::{
         active_task::ActiveTask, connection::ConnectionState, in_flight::SHORT,
-        stream_state::StreamState, time::earliest,
+        replies::AnswersDue, stream_state::StreamState, time::earliest,
     },
 };
 
@@ -80,8 +80,8 @@ impl Link {
                 if active.phase() == Phase::Queued {
                     next = earliest(next, allowed_at);
                 }
-                if active.has_answers && !self.is_session_doubted() {
-                    next = earliest(next, when_allowed_by_way(active.answers_at));
+                if let Some(at) = active.answers.at().filter(|_| !self.is_session_doubted()) {
+                    next = earliest(next, when_allowed_by_way(at));
                 }
             }
             next = earliest(next, self.host_question_expires(active));
@@ -108,7 +108,7 @@ impl Link {
     /// Whether nothing is due for a task but what its open stream brings.
     pub(super) fn is_still(active: &ActiveTask, now: Mono) -> bool {
         let is_out = active.is_out()
-            && !active.has_answers
+            && active.answers == AnswersDue::Never
             && active.control.is_none()
             && active.follow.is_none()
             && active.task.options.limits == crate::domain::Limits::default();

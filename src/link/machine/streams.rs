@@ -27,6 +27,7 @@ impl Link {
             return;
         };
         active.activity.last_byte = now;
+        active.answers.stream_opened();
         if active.recovery.disconnection.is_some() {
             // Our own asking again is no new contact.
             active.activity.contact_since = now.mono;

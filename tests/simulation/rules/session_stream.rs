@@ -403,6 +403,43 @@ fn a_stream_cut_after_its_question_resumes_at_its_cursor() {
     assert_eq!(replies(&bench).len(), 1);
 }
 
+/// A call whose stream broke after its question, with the answer, and the request for its stream.
+fn answered_without_stream() -> (Bench, ExchangeId) {
+    let mut bench = Bench::known();
+    let (call, _) = bench.call("steps");
+    bench.bring(call, event("1", &asks(4)));
+    bench.broken(call);
+    bench.ask(accept(&id()));
+    bench.secs(1);
+    let (again, _) = bench.last_get();
+    assert_eq!(replies(&bench).len(), 0);
+    (bench, again)
+}
+
+#[test]
+fn an_answer_waits_for_the_stream_of_its_call() {
+    // rmcp drops a result that no stream takes.
+    let (mut bench, again) = answered_without_stream();
+    bench.bring(again, opened());
+    assert_eq!(replies(&bench).len(), 1);
+}
+
+#[test]
+fn an_answer_does_not_wait_for_long() {
+    // TypeScript servers may send no head before there is an event.
+    let (mut bench, _) = answered_without_stream();
+    bench.secs(2);
+    assert_eq!(replies(&bench).len(), 1);
+}
+
+#[test]
+fn an_answer_waits_a_bounded_time_where_the_stream_is_refused() {
+    let (mut bench, again) = answered_without_stream();
+    bench.bring(again, refused(500));
+    bench.secs(8);
+    assert_eq!(replies(&bench).len(), 1);
+}
+
 #[test]
 fn the_next_process_has_the_question_and_the_cursor() {
     let (mut bench, get) = two_calls([OnInput::Ask; 2]);
@@ -416,6 +453,9 @@ fn the_next_process_has_the_question_and_the_cursor() {
     next.secs(1);
     let cursors: Vec<String> = next.gets().into_iter().map(|(.., cursor)| cursor).collect();
     assert!(cursors.contains(&"s1".to_owned()), "{cursors:?}");
+    for (_, get, _) in next.gets() {
+        next.bring(get, opened());
+    }
     next.ask(accept(&id()));
     assert_eq!(replies(&next).len(), 1, "in the same server session");
     // In another session nothing of it holds.

@@ -274,7 +274,7 @@ fn what_a_host_can_do_is_declared_once_the_server_is_idle() {
     host.close();
     assert!(!heard(&kept).contains("sampling"));
     kept.ok(&["answer", id.as_str().unwrap_or_default(), "--accept"]);
-    until("the server is told", || {
+    until("the server has the answer", || {
         other.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
         heard(&kept).contains("sampling")
     });

@@ -64,8 +64,8 @@ const FLOOD: usize = 10;
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the lock file is told that this process still drives the session, so that the next driver knows how long
-/// nobody did.
+/// How often the driver writes the time to the lock file. From the last one, the next driver knows how long the session
+/// had no driver.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
 
 /// How long the links may take to shut down.

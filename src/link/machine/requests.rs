@@ -66,7 +66,7 @@ impl Link {
             }
             what => what,
         };
-        // Whoever hears that these are done may forget them.
+        // The user relies on the reply to these, so it waits until the change is on disk.
         let is_lasting = matches!(
             what,
             SessionRequest::Answer { .. } | SessionRequest::Edit { .. } | SessionRequest::Forget(_)

@@ -148,14 +148,13 @@ impl Link {
 
     /// A log line of the server.
     fn logged(&mut self, task: Option<&TaskId>, event_id: Option<&str>, line: HistoryEvent) {
-        let now = self.now;
         let of = task.cloned().or_else(|| self.logged_beside(event_id));
         if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
             if let Some(event_id) = event_id.filter(|_| task.is_none()) {
                 active.ids.add(event_id);
             }
-            active.note(now, event_id, line);
-            self.saver.touch(now.mono);
+            active.note(self.now, event_id, line);
+            self.saver.touch(self.now.mono);
         }
     }
 
@@ -190,11 +189,10 @@ impl Link {
         progress: Progress,
         event_id: Option<&str>,
     ) {
-        let now = self.now;
         if let Some(active) = self.tasks.get_mut(id)
-            && active.progressed(now, token, progress, event_id)
+            && active.progressed(self.now, token, progress, event_id)
         {
-            self.saver.touch(now.mono);
+            self.saver.touch(self.now.mono);
         }
     }
 

@@ -277,8 +277,7 @@ impl Link {
 
     /// Short requests and resumes whose time is up.
     pub(super) fn expire_in_flight(&mut self) {
-        let now = self.now.mono;
-        for exchange in self.in_flight.expired(now) {
+        for exchange in self.in_flight.expired(self.now.mono) {
             let Some(in_flight) = self.in_flight.get_mut(exchange) else {
                 continue;
             };

@@ -267,11 +267,10 @@ impl Link {
 
     /// Notes that a call without any response yet has been sent.
     pub(super) fn step_start(&mut self, id: &TaskId) {
-        let now = self.now;
         if let Some(active) = self.tasks.get_mut(id)
-            && active.went_out_at().is_some_and(|at| now.mono >= at)
+            && active.went_out_at().is_some_and(|at| self.now.mono >= at)
         {
-            active.went_out(now);
+            active.went_out(self.now);
         }
     }
 

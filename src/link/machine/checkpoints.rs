@@ -39,15 +39,14 @@ impl Link {
 
     /// The stream is dead; its checkpoint is followed on the list, which was read already.
     fn follow_instead(&mut self, id: &TaskId) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let connections = active.take_connections();
-        active.activity.last_byte = now;
+        active.activity.last_byte = self.now;
         let words =
             format!("{BY_CHECKPOINT} (its stream stayed silent while its checkpoint advanced)");
-        active.notice(now, words);
+        active.notice(self.now, words);
         self.save_vital();
         self.close_all(connections);
     }
@@ -267,9 +266,8 @@ impl Link {
     }
 
     fn stands(&mut self, id: &TaskId, words: &str) {
-        let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
-            active.notice(now, words.to_owned());
+            active.notice(self.now, words.to_owned());
         }
     }
 }

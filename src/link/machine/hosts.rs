@@ -136,8 +136,7 @@ impl Link {
 
     /// Refuses what only hosts can answer that have gone.
     pub(super) fn expire_host_questions(&mut self) {
-        let now = self.now.mono;
-        let is_due = |at: Mono| now >= at;
+        let is_due = |at: Mono| self.now.mono >= at;
         let due = self.tasks.iter();
         let due = due.filter(|(_, active)| self.host_question_expires(active).is_some_and(is_due));
         let due: Vec<(TaskId, Vec<String>)> = due

@@ -79,7 +79,6 @@ impl Link {
 
     /// A call that is out in the inherited process: its answer comes on the same pipe.
     pub(super) fn continue_in_process(&mut self, id: &TaskId) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -96,12 +95,12 @@ impl Link {
                 is_modern: active.is_modern(),
                 is_by_legacy_sse: true,
             },
-            now.mono,
+            self.now.mono,
         );
         active.stream = StreamState::Open {
             on,
             is_resumed: false,
-            since: now.mono,
+            since: self.now.mono,
         };
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Open;

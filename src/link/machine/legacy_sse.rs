@@ -200,15 +200,14 @@ impl Link {
     /// Ends a program without anything to do: after a while, or at once if it is no longer configured. The next call
     /// starts it again.
     pub(super) fn end_idle_program(&mut self) {
-        let now = self.now.mono;
         if !self.is_program_idle() {
             self.schedule.program_idle_since = None;
             return;
         }
-        self.schedule.program_idle_since.get_or_insert(now);
+        self.schedule.program_idle_since.get_or_insert(self.now.mono);
         if self.config.gone_from.is_some() {
             self.legacy_sse_ended("its server is no longer configured");
-        } else if self.program_ends_at().is_some_and(|at| at <= now) {
+        } else if self.program_ends_at().is_some_and(|at| at <= self.now.mono) {
             self.legacy_sse_ended("it had nothing to do");
         }
     }

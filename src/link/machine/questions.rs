@@ -251,17 +251,16 @@ impl Link {
     }
 
     fn end_attempt_for_round(&mut self, id: &TaskId, state: Option<String>) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let connections = active.take_connections();
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Ended;
-            attempt.ended_at = Some(now.wall);
+            attempt.ended_at = Some(self.now.wall);
             attempt.request_state = state;
         }
-        active.touch(now);
+        active.touch(self.now);
         self.close_all(connections);
         self.save_vital();
     }

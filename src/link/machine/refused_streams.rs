@@ -65,7 +65,6 @@ impl Link {
 
     /// A call, a resume or a probe was answered with something other than 2xx.
     pub(super) fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &HttpError) {
-        let now = self.now;
         let has_session = self.record.session.is_some();
         let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -88,7 +87,7 @@ impl Link {
                 if is_call {
                     self.unsend(id);
                 } else {
-                    active.stream = StreamState::Waiting { until: now.mono };
+                    active.stream = StreamState::Waiting { until: self.now.mono };
                 }
                 self.auth_refused(refusal);
             }
@@ -117,7 +116,7 @@ impl Link {
             400 if has_session => self.verify(id, refusal, is_call),
             // A gateway may have passed the call on before it gave up.
             status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {
-                active.went_out(now);
+                active.went_out(self.now);
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
                 self.out_of_stream(id, end, false);
             }
@@ -129,7 +128,6 @@ impl Link {
 
     /// A 400 means the cursor, the call or the session. A ping shows which.
     fn verify(&mut self, id: &TaskId, refusal: &HttpError, is_call: bool) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -140,9 +138,9 @@ impl Link {
         if is_call && let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             active.was_unsent = true;
-            active.touch(now);
+            active.touch(self.now);
         }
-        match self.reachability.spend(now) {
+        match self.reachability.spend(self.now) {
             Ok(()) => self.ping(Some(id.clone())),
             Err(_) => self.verify_later(id),
         }
@@ -150,14 +148,13 @@ impl Link {
 
     /// A resume was refused for a reason that passes. A login page that redirects everything counts as one.
     fn resume_put_off(&mut self, id: &TaskId, refusal: &HttpError) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let status = format!("HTTP {}", refusal.status);
-        active.note_disconnection(now, &status);
+        active.note_disconnection(self.now, &status);
         active.recovery.note_try();
-        active.recovery.not_before = refusal.retry_after.map(|wait| now.mono.after(wait));
+        active.recovery.not_before = refusal.retry_after.map(|wait| self.now.mono.after(wait));
         if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
             let server_text = Some(status);
             let reason = LostReason::ReplayGone { server_text };
@@ -180,9 +177,8 @@ impl Link {
     }
 
     fn refused_call(&mut self, id: &TaskId, status: u16, said: Option<&str>) {
-        let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
-            active.went_out(now);
+            active.went_out(self.now);
         }
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
         let words = format!("the server refused the call with HTTP {status}{said}");

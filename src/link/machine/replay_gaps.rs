@@ -130,7 +130,6 @@ impl Link {
         exchange: ExchangeId,
         arrival: ExchangeEvent,
     ) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return self.close(exchange);
         };
@@ -146,7 +145,7 @@ impl Link {
             ..
         } = arrival
         else {
-            return active.heard(now);
+            return active.heard(self.now);
         };
         if reread.meets(&event_id) {
             // Both readings have met: nothing is missing.
@@ -156,7 +155,7 @@ impl Link {
             return;
         }
         reread.has_found = true;
-        active.heard(now);
+        active.heard(self.now);
         let event = Held {
             id: Some(event_id),
             data,

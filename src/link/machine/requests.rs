@@ -228,7 +228,6 @@ impl Link {
 
     fn ask_resume(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
         self.retry_auth();
-        let now = self.now;
         let refusal = self.control_refusal(id, ControlKind::Resuming);
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         if let Some(refusal) = refusal {
@@ -245,7 +244,7 @@ impl Link {
             Status::Unknown(_) => self.look_for(id),
             _ => {
                 if active.is_asked(ControlKind::Pausing) {
-                    active.set_control(now, None);
+                    active.set_control(self.now, None);
                 }
                 self.retry_now();
             }

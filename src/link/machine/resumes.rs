@@ -105,7 +105,6 @@ impl Link {
     }
 
     pub(super) fn step_stream(&mut self, id: &TaskId) {
-        let now = self.now.mono;
         self.check_silence(id);
         let Some(active) = self.tasks.get(id) else {
             return;
@@ -113,7 +112,7 @@ impl Link {
         let StreamState::Waiting { until } = active.stream else {
             return;
         };
-        if now < until || self.connection != super::ConnectionState::Ready {
+        if self.now.mono < until || self.connection != super::ConnectionState::Ready {
             return;
         }
         // The modern era has no sessions and no streams to ask for again.
@@ -135,7 +134,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let spent = active.recovery.budget.spend(now).or_else(|own| {
+        let spent = active.recovery.budget.spend(self.now.mono).or_else(|own| {
             self.reachability
                 .spend(self.now)
                 .map_err(|ours| ours.min(own))

@@ -22,15 +22,14 @@ impl Link {
         if !self.record.is_initialized {
             return;
         }
-        let now = self.now.mono;
         if !self.needs_proof() {
             return self.session_gone(said);
         }
         let check = self
             .session
             .check
-            .get_or_insert_with(|| SessionCheck::new(now));
-        if check.refused(said, now) {
+            .get_or_insert_with(|| SessionCheck::new(self.now.mono));
+        if check.refused(said, self.now.mono) {
             let said = check.take_server_text();
             return self.session_gone(said.as_deref());
         }
@@ -117,15 +116,14 @@ impl Link {
 
     /// Counts a refusal of a task's stream. Returns whether there have been enough: another replica may have refused it.
     pub(super) fn is_stream_gone(&mut self, id: &TaskId, proof: Proof) -> bool {
-        let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
         let refusals = active
             .recovery
             .refusals
-            .get_or_insert_with(|| Refusals::none_since(now));
+            .get_or_insert_with(|| Refusals::none_since(self.now.mono));
         refusals.add();
-        refusals.are(proof, now)
+        refusals.are(proof, self.now.mono)
     }
 }

@@ -87,14 +87,13 @@ impl Link {
 
     /// Acts on the silence of an open stream.
     pub(super) fn check_silence(&mut self, id: &TaskId) {
-        let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let StreamState::Open { on, is_resumed, .. } = active.stream else {
             return;
         };
-        if Self::silence_ends(active).is_none_or(|at| now < at) {
+        if Self::silence_ends(active).is_none_or(|at| self.now.mono < at) {
             return;
         }
         if let Some(detached) = active.detached.take() {
@@ -103,7 +102,7 @@ impl Link {
         if active.recovery.probe.is_unanswered() {
             if active.recovery.note_silent_probe() {
                 active.recovery.probe = ReplayProbe::Off;
-                active.stream = StreamState::Waiting { until: now };
+                active.stream = StreamState::Waiting { until: self.now.mono };
                 return self.close(on);
             }
             active.stream = StreamState::None;
@@ -172,16 +171,15 @@ impl Link {
 
     /// Something came on the connection that was kept. Returns whether it is news, and the stream is back on it.
     pub(super) fn came_on_kept(&mut self, id: &TaskId, arrival: &ExchangeEvent) -> bool {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
         let Some(kept) = &mut active.recovery.kept else {
             return false;
         };
-        kept.last_byte = now;
+        kept.last_byte = self.now;
         if !matches!(arrival, ExchangeEvent::Event { data, .. } if !data.is_empty()) {
-            active.heard(now);
+            active.heard(self.now);
             return false;
         }
         self.return_to_kept(id);
@@ -190,9 +188,8 @@ impl Link {
 
     /// Makes the connection that was kept the one of the stream again.
     pub(super) fn return_to_kept(&mut self, id: &TaskId) {
-        let now = self.now;
         if let Some(active) = self.tasks.get_mut(id)
-            && let Some(needless) = active.return_to_kept(now)
+            && let Some(needless) = active.return_to_kept(self.now)
         {
             self.close(needless);
         }
@@ -210,7 +207,6 @@ impl Link {
 
     /// The connection that was kept ended: what the stream still brings comes on the new one.
     pub(super) fn kept_ended(&mut self, id: &TaskId, arrival: &ExchangeEvent) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -222,14 +218,13 @@ impl Link {
             StreamState::Waiting { .. } | StreamState::Asking { .. },
         ) = (arrival, &active.stream)
         {
-            active.note_disconnection(now, why);
+            active.note_disconnection(self.now, why);
         }
         self.schedule.needs_advance = true;
     }
 
     /// Lets go of the kept connection once the new one brings what the old one should have brought.
     pub(super) fn leave_kept(&mut self, id: &TaskId, event: &Held) {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -238,8 +233,8 @@ impl Link {
         }
         let kept = active.recovery.kept.take();
         if active.recovery.disconnection.is_none() {
-            active.note_silence(now);
-            active.note_back(now);
+            active.note_silence(self.now);
+            active.note_back(self.now);
         }
         if let Some(kept) = kept {
             self.close(kept.on);
@@ -319,7 +314,6 @@ impl Link {
 
     /// Where the server replays nothing any more, the silent connection is the last hope. Returns whether there is one.
     pub(super) fn hopes_for_kept(&mut self, id: &TaskId) -> bool {
-        let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
@@ -331,9 +325,9 @@ impl Link {
         {
             return false;
         }
-        active.notice(now, NO_REPLAY.to_owned());
+        active.notice(self.now, NO_REPLAY.to_owned());
         active.recovery.is_replay_failing = true;
-        self.saver.touch(now.mono);
+        self.saver.touch(self.now.mono);
         self.return_to_kept(id);
         true
     }

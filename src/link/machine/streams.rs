@@ -168,7 +168,6 @@ impl Link {
 
     /// Takes an event of a task's stream that is new, in its turn.
     pub(super) fn took(&mut self, id: &TaskId, event: Held) {
-        let now = self.now;
         let has_data = !event.data.is_empty();
         let is_ours = !has_data || self.read(Some(id), event.id.as_deref(), &event.data);
         let Some(active) = self.tasks.get(id) else {
@@ -183,8 +182,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
         };
-        active.has_brought(now);
-        self.in_flight.last_traffic = now.mono;
+        active.has_brought(self.now);
+        self.in_flight.last_traffic = self.now.mono;
     }
 
     /// Moves the cursors of a stream.

@@ -129,7 +129,6 @@ impl Link {
         let accepted = value
             .pointer("/notifications/taskIds")
             .and_then(|ids| ids.as_array());
-        let now = self.now.mono;
         for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
             let id = self.index.of_server_task(server_task);
             if let Some(served) = id
@@ -138,7 +137,7 @@ impl Link {
             {
                 served.is_subscribed = true;
                 // No replay exists: one look covers what changed before the server began to tell.
-                served.look_soon(now);
+                served.look_soon(self.now.mono);
             }
         }
         self.schedule.needs_advance = true;

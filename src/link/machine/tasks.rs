@@ -183,7 +183,6 @@ impl Link {
         if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return;
         }
-        let now = self.now.mono;
         let free = POLLS_AT_ONCE.saturating_sub(self.in_flight.polls());
         if free == 0 || !self.reachability.may_send(self.now) {
             return;
@@ -192,7 +191,7 @@ impl Link {
             .tasks
             .iter()
             .filter_map(|(id, active)| Some((Self::next_look(active)?, id.clone())))
-            .filter(|(next, _)| now >= *next)
+            .filter(|(next, _)| self.now.mono >= *next)
             .collect();
         due.sort();
         for (_, id) in due.into_iter().take(free) {
@@ -346,11 +345,10 @@ impl Link {
     /// A poll did not get through: the link's own back-off says when the way is tried again.
     fn poll_unanswered(&mut self, id: &TaskId, why: &str) {
         self.poll_failed(id, why.to_owned(), None);
-        let now = self.now.mono;
         if let Some(active) = self.tasks.get_mut(id)
             && let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task)
         {
-            served.next = Some(now.after(served.pace(task)));
+            served.next = Some(self.now.mono.after(served.pace(task)));
         }
     }
 

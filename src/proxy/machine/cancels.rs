@@ -134,7 +134,6 @@ impl Proxy {
 
     /// Cancels what the host has not asked for again.
     pub(super) fn tend_cancels(&mut self) {
-        let now = self.now.mono;
         let calls = &self.calls;
         let is_waited_for =
             |task: &TaskId| calls.values().any(|call| call.task.as_ref() == Some(task));
@@ -156,7 +155,7 @@ impl Proxy {
             }
         }
         let due = self.cancels.due.iter();
-        let due = due.filter(|(_, cancel)| now >= cancel.at);
+        let due = due.filter(|(_, cancel)| self.now.mono >= cancel.at);
         let due: Vec<TaskId> = due.map(|(task, _)| task.clone()).collect();
         for task in due {
             self.cancels.due.remove(&task);

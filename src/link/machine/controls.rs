@@ -80,17 +80,18 @@ impl Link {
 
     /// Asks the server's pause tool to stop the call at a checkpoint.
     pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+        let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
             if let Some(active) = self.tasks.get_mut(id) {
-                active.note_status(self.now, active.task.status.label(), Some(words.clone()));
+                active.note_status(now, active.task.status.label(), Some(words.clone()));
             }
             return Err(RequestError::Usage(words));
         }
         if let Some(active) = self.tasks.get_mut(id)
             && active.follow.is_none()
         {
-            active.follow = Some(Follow::new(self.now.mono, active.activity.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
         }
         self.request_control(id, ControlKind::Pausing);
         Ok(SessionResponse::Accepted)
@@ -120,6 +121,7 @@ impl Link {
 
     /// Cancels: by notification where a call is out, at once where nothing runs.
     pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+        let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
                 ActionRefusal::SessionGone => {
@@ -152,12 +154,12 @@ impl Link {
             _ => None,
         };
         if let Some(words) = idle {
-            active.notice(self.now, words.to_owned());
+            active.notice(now, words.to_owned());
             self.conclude(id, Status::Cancelled, None);
             return Ok(SessionResponse::Accepted);
         }
         if active.task.resumability.checkpoint && active.follow.is_none() {
-            active.follow = Some(Follow::new(self.now.mono, active.activity.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
         }
         self.request_control(id, ControlKind::Cancelling);
         Ok(SessionResponse::Accepted)
@@ -166,6 +168,7 @@ impl Link {
     /// A plain call of the modern era is cancelled by closing its stream, on pipes by saying so; its server must say nothing
     /// to either (2026-07-28, basic/patterns/cancellation).
     fn hang_up(&mut self, id: &TaskId) -> SessionResponse {
+        let now = self.now;
         let may_be_task = self.may_be_task(id);
         let is_process = self.record.is_process();
         let mut request_id = None;
@@ -181,7 +184,7 @@ impl Link {
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had turned it into a task, that task continues");
             }
-            active.notice(self.now, words);
+            active.notice(now, words);
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");

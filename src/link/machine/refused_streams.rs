@@ -87,7 +87,9 @@ impl Link {
                 if is_call {
                     self.unsend(id);
                 } else {
-                    active.stream = StreamState::Waiting { until: self.now.mono };
+                    active.stream = StreamState::Waiting {
+                        until: self.now.mono,
+                    };
                 }
                 self.auth_refused(refusal);
             }

@@ -72,6 +72,7 @@ impl Link {
     /// Picks up a call that was out when the last process left.
     fn restore_call(&mut self, id: &TaskId, watched_until: Wall) {
         self.note_unwatched(id, watched_until);
+        let now = self.now.mono;
         let is_inherited = self.has_inherited_process();
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -88,7 +89,7 @@ impl Link {
         if let Some(server_task) = &active.task.server_task {
             self.index
                 .add_server_task(server_task.id.clone(), id.clone());
-            active.served = Some(ServerTaskPoll::new(self.now.mono));
+            active.served = Some(ServerTaskPoll::new(now));
             return self.gather();
         }
         if active.is_modern() {
@@ -105,7 +106,7 @@ impl Link {
             && attempt.is_some_and(|attempt| attempt.session_number == self.record.session_number);
         let end = match phase {
             Phase::Open if has_cursor && is_same_session => {
-                active.stream = StreamState::Waiting { until: self.now.mono };
+                active.stream = StreamState::Waiting { until: now };
                 return;
             }
             Phase::Open if has_cursor => Status::Lost(LostReason::SessionGone {

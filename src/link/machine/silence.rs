@@ -102,7 +102,9 @@ impl Link {
         if active.recovery.probe.is_unanswered() {
             if active.recovery.note_silent_probe() {
                 active.recovery.probe = ReplayProbe::Off;
-                active.stream = StreamState::Waiting { until: self.now.mono };
+                active.stream = StreamState::Waiting {
+                    until: self.now.mono,
+                };
                 return self.close(on);
             }
             active.stream = StreamState::None;

@@ -192,6 +192,7 @@ impl Link {
 
     /// The stream ended or was refused.
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
+        let now = self.now.mono;
         self.schedule.needs_advance = true;
         let is_over = |exchange: ExchangeId| self.in_flight.get(exchange).is_none();
         if self.standalone.drop_kept(is_over) {
@@ -220,7 +221,7 @@ impl Link {
         let asked_for = Duration::from_millis(self.standalone_record().retry_ms.unwrap_or(0));
         let at_least = refusal.and_then(|refusal| refusal.retry_after);
         let at_least = asked_for.max(at_least.unwrap_or_default());
-        self.standalone.request_later(self.now.mono, at_least, &mut self.rng);
+        self.standalone.request_later(now, at_least, &mut self.rng);
     }
 
     /// Its connection may be dead without a word: it is asked for on a new one, and the old one is kept until that is open.

@@ -83,7 +83,7 @@ fn page(cursor: Option<&str>) -> Map<String, Value> {
 }
 
 /// The parameters of a `tools/call`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CallParams<'a> {
     /// JSON-RPC id.
     pub id: &'a str,
@@ -376,40 +376,31 @@ fn request_with(
         #[serde(flatten)]
         others: Map<String, Value>,
     }
-    if version.era() == Era::Stateful {
-        let others = params;
-        return Method::post(request_text(id, method, &Params { arguments, others }));
-    }
-    let meta = params.entry("_meta").or_insert_with(|| json!({}));
-    if let Some(meta) = meta.as_object_mut() {
-        meta.insert(protocol_meta("protocolVersion"), version.label().into());
-        meta.entry(protocol_meta("clientInfo"))
-            .or_insert_with(|| client_info(None));
-        meta.entry(protocol_meta("clientCapabilities"))
-            .or_insert_with(|| {
-                let mut all = capabilities(None);
-                add_tasks(&mut all);
-                Value::Object(all)
-            });
-        if method == "tools/call" {
-            meta.insert(protocol_meta("logLevel"), "debug".into());
+    let mut routing = Vec::new();
+    if version.era() == Era::Modern {
+        let meta = params.entry("_meta").or_insert_with(|| json!({}));
+        if let Some(meta) = meta.as_object_mut() {
+            meta.insert(protocol_meta("protocolVersion"), version.label().into());
+            meta.entry(protocol_meta("clientInfo"))
+                .or_insert_with(|| client_info(None));
+            meta.entry(protocol_meta("clientCapabilities"))
+                .or_insert_with(|| {
+                    let mut all = capabilities(None);
+                    add_tasks(&mut all);
+                    Value::Object(all)
+                });
+            if method == "tools/call" {
+                meta.insert(protocol_meta("logLevel"), "debug".into());
+            }
+        }
+        routing.push(("Mcp-Method".to_owned(), method.to_owned()));
+        if let Some(name) = name {
+            routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
         }
     }
-    let mut routing = vec![("Mcp-Method".to_owned(), method.to_owned())];
-    if let Some(name) = name {
-        routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
-    }
-    Method::Post {
-        body: request_text(
-            id,
-            method,
-            &Params {
-                arguments,
-                others: params,
-            },
-        ),
-        routing,
-    }
+    let others = params;
+    let body = request_text(id, method, &Params { arguments, others });
+    Method::Post { body, routing }
 }
 
 fn request_text(id: &str, method: &str, params: &impl Serialize) -> String {

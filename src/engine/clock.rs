@@ -10,12 +10,12 @@ pub struct Clock {
     begin: Instant,
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one legal reader of the clock"
+)]
 impl Clock {
     /// A clock that begins now.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one legal reader of the clock"
-    )]
     pub fn start() -> Self {
         Self {
             begin: Instant::now(),
@@ -23,10 +23,6 @@ impl Clock {
     }
 
     /// Both clocks, read once.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one legal reader of the clock"
-    )]
     pub fn now(&self) -> Stamp {
         let mono = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         let wall = SystemTime::now()

@@ -37,6 +37,17 @@ pub(super) enum ConnectionState {
     AuthRequired(String),
 }
 
+impl ConnectionState {
+    /// The state without a handshake in flight.
+    pub(super) fn of_session(is_initialized: bool) -> Self {
+        if is_initialized {
+            Self::Ready
+        } else {
+            Self::Disconnected
+        }
+    }
+}
+
 /// What the server session has shown so far.
 #[derive(Debug, Default)]
 pub(super) struct McpSession {

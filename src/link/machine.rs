@@ -170,11 +170,7 @@ impl Link {
         record.is_initialized &= record.is_stateful() || record.modern != ModernSupport::Unknown;
         let mut rng = fastrand::Rng::with_seed(seed);
         let prefix = format!("{:08x}", rng.u32(..));
-        let connection = if record.is_initialized {
-            ConnectionState::Ready
-        } else {
-            ConnectionState::Disconnected
-        };
+        let connection = ConnectionState::of_session(record.is_initialized);
         // A server that was never spoken to is not on disk: its URL goes there with the first intent, or a task that
         // was asked for and not sent would come back without a server to send it to.
         let is_new = record.session_number == 0;

@@ -268,11 +268,7 @@ impl Link {
     /// A person says to try again, perhaps with new credentials.
     pub(super) fn retry_auth(&mut self) {
         if matches!(self.connection, ConnectionState::AuthRequired(_)) {
-            self.connection = if self.record.is_initialized {
-                ConnectionState::Ready
-            } else {
-                ConnectionState::Disconnected
-            };
+            self.connection = ConnectionState::of_session(self.record.is_initialized);
             self.show_all();
         }
     }

@@ -78,11 +78,7 @@ impl Link {
                     target,
                 });
                 // Only a process that was inherited knows the handshake already.
-                self.connection = if self.record.is_initialized {
-                    ConnectionState::Ready
-                } else {
-                    ConnectionState::Disconnected
-                };
+                self.connection = ConnectionState::of_session(self.record.is_initialized);
                 self.schedule.needs_advance = true;
             }
             ExchangeEvent::Endpoint { target: Err(error) } => {
@@ -204,7 +200,9 @@ impl Link {
             self.schedule.program_idle_since = None;
             return;
         }
-        self.schedule.program_idle_since.get_or_insert(self.now.mono);
+        self.schedule
+            .program_idle_since
+            .get_or_insert(self.now.mono);
         if self.config.gone_from.is_some() {
             self.legacy_sse_ended("its server is no longer configured");
         } else if self.program_ends_at().is_some_and(|at| at <= self.now.mono) {

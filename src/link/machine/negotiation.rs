@@ -205,11 +205,7 @@ impl Link {
         }
         self.refuse_queued_in(Some(version), &RequestError::Usage(words));
         self.negotiation = Negotiation::new(self.config.choice, &self.record);
-        self.connection = if self.record.is_initialized {
-            ConnectionState::Ready
-        } else {
-            ConnectionState::Disconnected
-        };
+        self.connection = ConnectionState::of_session(self.record.is_initialized);
         self.record_changed();
         self.show_all();
     }

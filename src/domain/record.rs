@@ -336,7 +336,7 @@ pub enum TaskErrorKind {
 }
 
 /// One `tools/call` request for a task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Counts from 1.
     pub number: u32,
@@ -378,10 +378,11 @@ pub struct Attempt {
 }
 
 /// How far an attempt got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Not sent.
+    #[default]
     Queued,
     /// Saved; the request may have been sent.
     Sent,

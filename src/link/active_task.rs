@@ -114,7 +114,7 @@ pub(super) struct ActiveTask {
 }
 
 /// When the stream last showed signs of life.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StreamActivity {
     /// Whether the present exchange brought something new.
     pub(super) has_news: bool,
@@ -133,14 +133,10 @@ pub(super) struct StreamActivity {
 impl StreamActivity {
     fn new(now: Stamp) -> Self {
         Self {
-            has_news: false,
             last_byte: now,
-            longest_silence: None,
             last_news: now.mono,
-            live_gap: None,
-            last_step: None,
-            longest_step: Duration::ZERO,
             contact_since: now.mono,
+            ..Self::default()
         }
     }
 }
@@ -563,20 +559,9 @@ pub(super) fn new_attempt(
         number,
         token: request_id.clone(),
         request_id,
-        phase: Phase::Queued,
-        era_reason: None,
         session_number,
-        version: None,
-        asks_for_task: false,
-        is_of_process: false,
-        input: None,
-        request_state: None,
-        was_cancelled: false,
-        cursors: crate::domain::Cursors::default(),
-        retry_ms: None,
-        last_value: None,
         started_at: now,
-        ended_at: None,
+        ..Attempt::default()
     }
 }
 

@@ -160,7 +160,7 @@ const LOOK_AT_LEISURE: Duration = Duration::from_secs(10);
 const LOOKS_APART: Duration = Duration::from_secs(5);
 
 /// Follows a task by its server's list, because no stream carries it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Follow {
     last: Option<Listed>,
     moved_at: Mono,
@@ -206,17 +206,12 @@ pub(super) enum Verdict {
 impl Follow {
     pub(super) fn new(now: Mono, longest_step: Duration, is_restarted: bool) -> Self {
         Self {
-            last: None,
             moved_at: now,
             seen_at: now,
-            missing_since: None,
-            looks: 0,
-            moves: 0,
             longest_step,
             is_restarted,
-            is_adrift: false,
             next: Some(now),
-            read_at: None,
+            ..Self::default()
         }
     }
 

@@ -199,7 +199,7 @@ impl InFlight {
 }
 
 /// The requests that wait for their end, and what they show of the connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct InFlightRequests {
     by_exchange: BTreeMap<ExchangeId, InFlight>,
     next_exchange: ExchangeId,
@@ -220,14 +220,10 @@ pub(super) struct InFlightRequests {
 impl InFlightRequests {
     pub(super) fn new(prefix: String, now: Mono) -> Self {
         Self {
-            by_exchange: BTreeMap::new(),
             next_exchange: 1,
             prefix,
-            counter: 0,
-            polls: 0,
-            sent: 0,
             last_traffic: now,
-            latency: None,
+            ..Self::default()
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Reachability {
 }
 
 /// How many requests an hour go out by themselves: a bucket that fills steadily.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     burst: f64,
     an_hour: f64,

@@ -67,7 +67,7 @@ pub(super) struct Disconnection {
     pub(super) why: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Recovery {
     /// Failed requests for the stream.
     pub(super) tries: u32,
@@ -98,19 +98,8 @@ pub(super) struct Recovery {
 impl Recovery {
     pub(super) fn new(now: Mono) -> Self {
         Self {
-            tries: 0,
-            empty_resumes: 0,
-            silences: 0,
-            probe: ReplayProbe::Off,
-            probe_result: ProbeResult::None,
-            refuses_older_cursors: false,
-            is_replay_failing: false,
-            kept: None,
-            rechecked_at: None,
-            refusals: None,
-            not_before: None,
             budget: Budget::of_stream(now),
-            disconnection: None,
+            ..Self::default()
         }
     }
 

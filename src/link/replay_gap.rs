@@ -32,7 +32,7 @@ pub(super) enum ReplayGap {
 }
 
 /// A second reading of a stream from before its replay gap.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reread {
     pub(super) on: ExchangeId,
     /// What came live meanwhile, in order. The first is where both readings meet.
@@ -55,10 +55,7 @@ impl Reread {
     pub(super) fn new(on: ExchangeId) -> Self {
         Self {
             on,
-            held: Vec::new(),
-            bytes: 0,
-            has_found: false,
-            has_answer: false,
+            ..Self::default()
         }
     }
 

@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_millis(20);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The writes of one link: one at a time, numbered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Saver {
     next: SaveToken,
     in_flight: Option<InFlight>,
@@ -49,16 +49,9 @@ impl Saver {
     pub(super) fn new(is_record_dirty: bool) -> Self {
         Self {
             next: 1,
-            in_flight: None,
             flush_every: FLUSH_EVERY,
-            is_hurried: false,
-            due: None,
-            is_vital: false,
-            failed: None,
-            unsaved: Unsaved::default(),
-            backpressured_since: None,
             is_record_dirty,
-            erasing: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 const SOON: Duration = Duration::from_millis(250);
 
 /// The polling of one server task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ServerTaskPoll {
     /// When it is polled next; `None` while a poll is in flight.
     pub(super) next: Option<Mono>,
@@ -50,13 +50,7 @@ impl ServerTaskPoll {
     pub(super) fn new(next: Mono) -> Self {
         Self {
             next: Some(next),
-            failures: 0,
-            why: None,
-            fetching: None,
-            asked_here: Vec::new(),
-            is_subscribed: false,
-            knew: 0,
-            unheard: None,
+            ..Self::default()
         }
     }
 

@@ -26,7 +26,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The standalone stream of one link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Standalone {
     /// Where it is requested or open.
     pub(super) on: Option<ExchangeId>,
@@ -53,19 +53,11 @@ pub(super) struct Standalone {
 impl Standalone {
     pub(super) fn new(now: Mono) -> Self {
         Self {
-            on: None,
-            kept: None,
-            checked_at: None,
-            session_number: 0,
-            is_opened: false,
             since: now,
             next: now,
-            failures: 0,
             last_byte: now,
-            longest_silence: None,
-            recent: RecentIds::default(),
             budget: Budget::of_stream(now),
-            is_being_read: false,
+            ..Self::default()
         }
     }
 

@@ -173,9 +173,10 @@ enum CallList {
 }
 
 /// What the host expects of a request about a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CallRole {
     /// `tools/call`: the result, or a ticket.
+    #[default]
     Call,
     /// `tools/call` with which the host wants a task.
     WantsTask,
@@ -188,7 +189,7 @@ enum CallRole {
 }
 
 /// A request of the host that waits for a task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Call {
     role: CallRole,
     /// The task, once it is started.

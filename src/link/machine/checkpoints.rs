@@ -94,11 +94,7 @@ impl Link {
             token: &request_id,
             tool,
             arguments: &arguments.to_string(),
-            task_ttl_ms: None,
-            meta: None,
-            input: None,
-            params: &[],
-            host: None,
+            ..encode::CallParams::default()
         };
         let method = encode::call_tool(self.session_version(), &call);
         self.send(kind, method, Some(request_id), None);

@@ -47,18 +47,10 @@ impl Call {
     pub(super) fn new(role: CallRole, tool: &str, now: Mono) -> Self {
         Self {
             role,
-            task: None,
             tool: tool.to_owned(),
-            can_follow: false,
-            part: None,
-            arguments: None,
-            progress_token: None,
             began: now,
-            until: None,
-            sent: None,
             sent_at: now,
-            sent_status: None,
-            is_reading: false,
+            ..Self::default()
         }
     }
 

@@ -38,16 +38,16 @@ impl Since {
 /// A text that `--since` does not take.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")]
-pub(in crate::cli) struct SinceError(String);
+pub(super) struct SinceError(String);
 
-pub(in crate::cli) fn limit(text: &str) -> Result<Limit, DurationError> {
+pub(super) fn limit(text: &str) -> Result<Limit, DurationError> {
     match text {
         "off" => Ok(Limit(None)),
         _ => text::parse_duration(text).map(|length| Limit(Some(length))),
     }
 }
 
-pub(in crate::cli) fn since(text: &str) -> Result<Since, SinceError> {
+pub(super) fn since(text: &str) -> Result<Since, SinceError> {
     if let Some(at) = Wall::parse_rfc3339(text) {
         return Ok(Since::At(at));
     }
@@ -57,12 +57,12 @@ pub(in crate::cli) fn since(text: &str) -> Result<Since, SinceError> {
 }
 
 /// Parses a whole number; the error of Rust's own parser is not for users.
-pub(in crate::cli) fn whole_number(text: &str) -> Result<usize, NotWhole> {
+pub(super) fn whole_number(text: &str) -> Result<usize, NotWhole> {
     text.parse().map_err(|_| NotWhole(""))
 }
 
 /// The same without 0.
-pub(in crate::cli) fn number_from_1(text: &str) -> Result<u32, NotWhole> {
+pub(super) fn number_from_1(text: &str) -> Result<u32, NotWhole> {
     let number = text.parse().ok();
     number
         .filter(|number| *number > 0)
@@ -72,10 +72,10 @@ pub(in crate::cli) fn number_from_1(text: &str) -> Result<u32, NotWhole> {
 /// Why a text is not a number of lines or tasks.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("expected a whole number{0}")]
-pub(in crate::cli) struct NotWhole(&'static str);
+pub(super) struct NotWhole(&'static str);
 
 /// Parses the status of a task; `done` is an alias of `completed`.
-pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
+pub(super) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
     let labels = || std::iter::once(Task::QUEUED).chain(Status::LABELS);
     let values = labels().map(|label| {
@@ -90,7 +90,7 @@ pub(in crate::cli) fn status_label() -> impl clap::builder::TypedValueParser<Val
         .map(move |typed| labels().find(|label| *label == typed).unwrap_or(completed))
 }
 
-pub(in crate::cli) fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
+pub(super) fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
     PossibleValuesParser::new(["ask", "defaults", "decline"]).map(|typed| match typed.as_str() {
         "defaults" => OnInput::Defaults,
         "decline" => OnInput::Decline,
@@ -99,15 +99,15 @@ pub(in crate::cli) fn on_input() -> impl clap::builder::TypedValueParser<Value =
 }
 
 /// The help heading of the options that every command takes.
-pub(in crate::cli) const GLOBAL: &str = "Global options";
+pub(super) const GLOBAL: &str = "Global options";
 
 /// Text below the help of a command: examples to copy, then the exit codes.
-pub(in crate::cli) fn help(examples: &str) -> String {
+pub(super) fn help(examples: &str) -> String {
     format!("Examples:\n{examples}\n\n{EXIT_CODES}")
 }
 
 /// Printed below every help text, because scripts rely on the exit codes.
-pub(in crate::cli) const EXIT_CODES: &str = "\
+pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  success                      6  input needed
   1  the tool or command failed   7  timed out

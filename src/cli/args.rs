@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, Args, Command, Parser, Subcommand};
 
-pub(in crate::cli) use self::{
+pub(super) use self::{
     global::GlobalArgs,
     keeper::KeeperArgs,
     proxy::{ProxyArgs, WrapArgs},
@@ -512,10 +512,10 @@ pub(super) struct CleanArgs {
 }
 
 /// The program name.
-pub(in crate::cli) const NAME: &str = "longhaul";
+pub(super) const NAME: &str = "longhaul";
 
 /// A copy of the command without hidden options and subcommands, which completion would otherwise offer.
-pub(in crate::cli) fn offered(command: &Command) -> Command {
+pub(super) fn offered(command: &Command) -> Command {
     let is_shown = |argument: &&Arg| !argument.is_hide_set();
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut shown = Command::new(command.get_name().to_owned())

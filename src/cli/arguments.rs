@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// How many tools the "no such tool" error names; `tools` lists them all.
-pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 40;
+pub(super) const MAX_NAMED_TOOLS: usize = 40;
 
 /// `shard=INTEGER`, in brackets if it is optional.
-pub(in crate::cli) fn argument_usage(spec: &ArgumentSpec) -> String {
+pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
     let plain_all = |choices: &[Value]| choices.iter().map(plain).collect::<Vec<_>>();
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
@@ -49,13 +49,13 @@ pub(in crate::cli) fn argument_usage(spec: &ArgumentSpec) -> String {
 }
 
 /// A value as text; strings without quotes.
-pub(in crate::cli) fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(in crate::cli) async fn list_tools(
+pub(super) async fn list_tools(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     server: &ServerName,
@@ -68,7 +68,7 @@ pub(in crate::cli) async fn list_tools(
     Err(CliError::new(code::BUG, message))
 }
 
-pub(in crate::cli) fn parse_pairs(typed: &[String]) -> Result<Vec<TypedArgument>, CliError> {
+pub(super) fn parse_pairs(typed: &[String]) -> Result<Vec<TypedArgument>, CliError> {
     typed.iter().map(|text| parse_pair(text)).collect()
 }
 
@@ -83,7 +83,7 @@ fn parse_pair(text: &str) -> Result<TypedArgument, CliError> {
 }
 
 /// Reads `--args`: the text of a JSON object, `@FILE` or `-` for stdin.
-pub(in crate::cli) fn read_args_object(text: &str) -> Result<String, CliError> {
+pub(super) fn read_args_object(text: &str) -> Result<String, CliError> {
     let read_error = |error: std::io::Error, what: &str| {
         CliError::usage(format!("could not read {what}: {error}"))
     };
@@ -109,7 +109,7 @@ pub(in crate::cli) fn read_args_object(text: &str) -> Result<String, CliError> {
 
 /// Why the arguments of a call are wrong. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::cli) enum ArgumentError {
+pub(super) enum ArgumentError {
     #[error(transparent)]
     WrongType(#[from] WrongType),
     /// The tool's name, and what its schema rejects.
@@ -126,7 +126,7 @@ fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
 }
 
 /// Adds the pairs to `into`; the specs decide the type of each text value.
-pub(in crate::cli) fn apply_pairs(
+pub(super) fn apply_pairs(
     pairs: Vec<TypedArgument>,
     specs: &[ArgumentSpec],
     into: &mut Map<String, Value>,
@@ -140,7 +140,7 @@ pub(in crate::cli) fn apply_pairs(
 
 /// The arguments of a call, checked against the tool if it is known. The second value says why its schema is unusable, in
 /// which case nothing was checked.
-pub(in crate::cli) fn build_arguments(
+pub(super) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     tool: Option<&Tool>,

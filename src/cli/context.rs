@@ -25,47 +25,43 @@ use crate::{
 };
 
 /// Shared state of a command: global options, session paths, output and configuration.
-pub(in crate::cli) struct Context<'o> {
-    pub(in crate::cli) global: GlobalArgs,
-    pub(in crate::cli) paths: Paths,
-    pub(in crate::cli) terminal: Terminal<'o>,
-    pub(in crate::cli) clock: Clock,
+pub(super) struct Context<'o> {
+    pub(super) global: GlobalArgs,
+    pub(super) paths: Paths,
+    pub(super) terminal: Terminal<'o>,
+    pub(super) clock: Clock,
     /// The user's configuration; `Err` says why it cannot be read.
-    pub(in crate::cli) config: Result<Config, ConfigError>,
+    pub(super) config: Result<Config, ConfigError>,
     /// State of the configuration file before it was read, to notice later changes.
-    pub(in crate::cli) config_mark: FileMark,
+    pub(super) config_mark: FileMark,
     /// The session used without `--session`.
-    pub(in crate::cli) default_session: String,
-    pub(in crate::cli) logins: Logins,
+    pub(super) default_session: String,
+    pub(super) logins: Logins,
 }
 
 impl Context<'_> {
     /// Prints a line on stdout.
-    pub(in crate::cli) fn print(&mut self, line: &str) -> Result<(), CliError> {
+    pub(super) fn print(&mut self, line: &str) -> Result<(), CliError> {
         self.terminal.print(line)
     }
 
     /// Prints a line on stderr unless `--quiet` is set.
-    pub(in crate::cli) fn info(&mut self, line: &str) {
+    pub(super) fn info(&mut self, line: &str) {
         self.terminal.info(line);
     }
 
     /// Prints a line on stderr.
-    pub(in crate::cli) fn report(&mut self, line: &str) {
+    pub(super) fn report(&mut self, line: &str) {
         self.terminal.report(line);
     }
 
     /// Prints a message with the program's name on stderr.
-    pub(in crate::cli) fn warn(&mut self, message: impl fmt::Display) {
+    pub(super) fn warn(&mut self, message: impl fmt::Display) {
         self.terminal.warn(message);
     }
 
     /// Ends a command that did what it was asked: prints the document with `--json`, otherwise the message.
-    pub(in crate::cli) fn finish(
-        &mut self,
-        document: &Value,
-        message: &str,
-    ) -> Result<u8, CliError> {
+    pub(super) fn finish(&mut self, document: &Value, message: &str) -> Result<u8, CliError> {
         if self.global.json {
             self.terminal.print_json(document)?;
         } else {
@@ -75,7 +71,7 @@ impl Context<'_> {
     }
 
     /// As [`Self::finish`], for a command whose answer is the line: it goes to stdout.
-    pub(in crate::cli) fn answer(&mut self, document: &Value, line: &str) -> Result<u8, CliError> {
+    pub(super) fn answer(&mut self, document: &Value, line: &str) -> Result<u8, CliError> {
         if self.global.json {
             self.terminal.print_json(document)?;
         } else {
@@ -85,17 +81,17 @@ impl Context<'_> {
     }
 
     /// The configuration, for a command that needs it; fails if it cannot be read.
-    pub(in crate::cli) fn config(&self) -> Result<&Config, CliError> {
+    pub(super) fn config(&self) -> Result<&Config, CliError> {
         self.config.as_ref().map_err(|error| error.clone().into())
     }
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
-    pub(in crate::cli) fn flags(&self) -> String {
+    pub(super) fn flags(&self) -> String {
         self.flags_to(self.paths.session(), &self.default_session)
     }
 
     /// Options that select `session` in a command whose default session is `default`.
-    pub(in crate::cli) fn flags_to(&self, session: &str, default: &str) -> String {
+    pub(super) fn flags_to(&self, session: &str, default: &str) -> String {
         let mut flags = String::new();
         let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
         if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
@@ -121,7 +117,7 @@ impl Context<'_> {
 
     /// Completes the commands between backticks in a message from the engine, which does not know the options that they
     /// need to find this session or server.
-    pub(in crate::cli) fn with_flags(&self, message: &str) -> String {
+    pub(super) fn with_flags(&self, message: &str) -> String {
         let server_url = match self.global.server.as_slice() {
             // As typed, but never a URL that may contain a secret.
             [text] if text.contains('/') && server_url::redacted(text) == *text => Some(text),
@@ -131,7 +127,7 @@ impl Context<'_> {
     }
 
     /// Every other session that can be read, with its name; used only for hints.
-    pub(in crate::cli) fn other_sessions(&self) -> Vec<(String, Reader)> {
+    pub(super) fn other_sessions(&self) -> Vec<(String, Reader)> {
         let all = self.paths.all().unwrap_or_default().into_iter();
         let others = all.filter(|it| it.session() != self.paths.session());
         let open = |paths: Paths| Some((paths.session().to_owned(), Reader::open(&paths).ok()?));
@@ -159,7 +155,7 @@ impl Context<'_> {
     }
 
     /// What this process does for the session.
-    pub(in crate::cli) fn role(&self) -> Result<ProcessRole, CliError> {
+    pub(super) fn role(&self) -> Result<ProcessRole, CliError> {
         if self.global.readonly {
             return Ok(ProcessRole::Watch);
         }
@@ -188,14 +184,14 @@ impl Context<'_> {
         }))
     }
 
-    pub(in crate::cli) fn reader(&self) -> Result<Reader, CliError> {
+    pub(super) fn reader(&self) -> Result<Reader, CliError> {
         Ok(Reader::open(&self.paths)?)
     }
 
     /// Opens the session file for a command that may become the driver.
     ///
     /// Sets a damaged file aside first, as the driver does; otherwise no command could get that far.
-    pub(in crate::cli) fn reader_to_act(&mut self) -> Result<Reader, CliError> {
+    pub(super) fn reader_to_act(&mut self) -> Result<Reader, CliError> {
         let (reader, notices) = self.reader_to_show()?;
         for notice in &notices {
             self.terminal.warn(notice);
@@ -204,7 +200,7 @@ impl Context<'_> {
     }
 
     /// As [`Self::reader_to_act`], but returns the notices, which the screen shows itself.
-    pub(in crate::cli) fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), CliError> {
+    pub(super) fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), CliError> {
         // Reads something, because opening alone does not notice all damage.
         let open = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
@@ -224,7 +220,7 @@ impl Context<'_> {
     }
 
     /// The only task whose id starts with `prefix`.
-    pub(in crate::cli) fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, CliError> {
+    pub(super) fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, CliError> {
         match reader.task(prefix)? {
             Lookup::One(task) => Ok(*task),
             Lookup::None => Err(CliError::usage(self.task_not_found(prefix))),
@@ -239,7 +235,7 @@ impl Context<'_> {
     }
 
     /// Prints what is wrong in the configuration, once.
-    pub(in crate::cli) fn report_config_notices(&mut self) {
+    pub(super) fn report_config_notices(&mut self) {
         let notices = self.config.as_mut();
         let notices = notices.map(|it| std::mem::take(&mut it.notices));
         for notice in notices.unwrap_or_default() {
@@ -248,7 +244,7 @@ impl Context<'_> {
     }
 
     /// Fails with `--readonly`.
-    pub(in crate::cli) fn may_act(&self) -> Result<(), CliError> {
+    pub(super) fn may_act(&self) -> Result<(), CliError> {
         if self.global.readonly {
             return Err(CliError::usage(
                 "refused: --readonly is set; run the command without it",
@@ -319,13 +315,13 @@ fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
 }
 
 /// Writes a file for the user. A failure is not `CANNOT_SAVE`, because the session is unaffected.
-pub(in crate::cli) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let write = || File::create(path)?.write_all(bytes);
     write().map_err(|error| CliError::usage(format!("could not write {}: {error}", path.display())))
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.
-pub(in crate::cli) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
+pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
     if !context.terminal.is_for_people() {
         return Ok(false);
     }
@@ -336,7 +332,7 @@ pub(in crate::cli) fn confirm(context: &mut Context<'_>, question: &str) -> Resu
 }
 
 /// Asks a yes-or-no question unless `--yes` answered it; `refusal` is the error if the answer is no.
-pub(in crate::cli) fn must_confirm(
+pub(super) fn must_confirm(
     context: &mut Context<'_>,
     is_sure: bool,
     question: &str,

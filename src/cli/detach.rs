@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use crate::domain::{Connectivity, IfCut, Phase, TaskErrorKind, TaskView};
 
 /// How long `--detach` waits before it says why. Most calls can be left after a moment.
-pub(in crate::cli) const SILENT_WAIT: Duration = Duration::from_secs(1);
+pub(super) const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 /// What to print while a call cannot be left yet.
-pub(in crate::cli) fn detach_wait_message(
+pub(super) fn detach_wait_message(
     if_cut: Option<&IfCut>,
     is_driver: bool,
     waited: Duration,
@@ -28,7 +28,7 @@ pub(in crate::cli) fn detach_wait_message(
 }
 
 /// Whether quitting leaves the call running.
-pub(in crate::cli) enum DetachState {
+pub(super) enum DetachState {
     NotYet,
     Now,
     /// Quitting always ends it, for this reason.
@@ -36,7 +36,7 @@ pub(in crate::cli) enum DetachState {
     Refused,
 }
 
-pub(in crate::cli) fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
+pub(super) fn detach_state(view: &Arc<TaskView>, is_driver: bool) -> DetachState {
     let phase = view.task.attempt().map(|attempt| attempt.phase);
     let error = view.task.end.error.as_ref().map(|error| error.kind);
     match (&view.if_cut, phase) {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Random bits from the operating system, for ids and jitter.
-pub(in crate::cli) fn random_bits() -> u64 {
+pub(super) fn random_bits() -> u64 {
     // The standard library seeds every new `RandomState` from the system.
     RandomState::new().build_hasher().finish()
 }
@@ -27,29 +27,29 @@ fn of_tests<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// Where the crash tests end the process.
-pub(in crate::cli) fn die_after() -> Option<u64> {
+pub(super) fn die_after() -> Option<u64> {
     of_tests("LONGHAUL_DIE_AFTER")
 }
 
 /// The contract that this program speaks. Tests of upgrades pretend to be the next version.
-pub(in crate::cli) fn contract() -> u32 {
+pub(super) fn contract() -> u32 {
     of_tests("LONGHAUL_CONTRACT").unwrap_or(CONTRACT)
 }
 
 /// How long Claude Code waits for a tool, as it tells the servers that it starts.
-pub(in crate::cli) fn tool_timeout() -> Option<String> {
+pub(super) fn tool_timeout() -> Option<String> {
     std::env::var_os(crate::proxy::CLAUDE_CODE_LIMIT)?
         .into_string()
         .ok()
 }
 
 /// The stored sign-ins of this state directory.
-pub(in crate::cli) fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
+pub(super) fn logins(paths: &Paths, defaults: Option<&config::Defaults>) -> Logins {
     Logins::new(&paths.logins(), keychain(defaults))
 }
 
 /// The desktop keychain, unless it is switched off or cannot exist here.
-pub(in crate::cli) fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
+pub(super) fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     if defaults.is_some_and(|it| it.no_keychain) {
         return Keychain::none("the configuration says keychain = false");
     }
@@ -67,9 +67,7 @@ pub(in crate::cli) fn keychain(defaults: Option<&config::Defaults>) -> Keychain 
 }
 
 /// Runs a command that uses the engine, on a runtime of its own.
-pub(in crate::cli) fn block_on<T>(
-    work: impl Future<Output = Result<T, CliError>>,
-) -> Result<T, CliError> {
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,7 +76,7 @@ pub(in crate::cli) fn block_on<T>(
 }
 
 /// Lets the exit tests cause a panic in each thread once a file exists.
-pub(in crate::cli) fn fail_point() -> FailPoint {
+pub(super) fn fail_point() -> FailPoint {
     FailPoint {
         thread: match of_tests::<String>("LONGHAUL_PANIC_IN").as_deref() {
             Some("screen") => Some(PanicIn::Screen),
@@ -92,7 +90,7 @@ pub(in crate::cli) fn fail_point() -> FailPoint {
 }
 
 /// Ends server processes if this process is killed; without the path of this program it can't.
-pub(in crate::cli) fn process_guard() -> ProcessGuard {
+pub(super) fn process_guard() -> ProcessGuard {
     std::env::current_exe().map_or_else(
         |_| ProcessGuard::default(),
         |program| ProcessGuard::new(program, &["--host=", "keeper", "guard"]),
@@ -101,7 +99,7 @@ pub(in crate::cli) fn process_guard() -> ProcessGuard {
 
 /// Where systemd can be asked about logouts.
 #[cfg(target_os = "linux")]
-pub(in crate::cli) fn systemd() -> crate::engine::Systemd {
+pub(super) fn systemd() -> crate::engine::Systemd {
     let address = |name: &str, usual: String| {
         let from_environment = std::env::var_os(name).and_then(|it| it.into_string().ok());
         from_environment

@@ -30,7 +30,7 @@ use crate::{
 
 /// What to do with the server's questions while its call is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum QuestionHandling {
+pub(super) enum QuestionHandling {
     /// Ask the user at this terminal.
     Prompt,
     /// Exit with [`code::INPUT`]; the question is answered elsewhere.
@@ -39,7 +39,7 @@ pub(in crate::cli) enum QuestionHandling {
 
 /// How long to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum FollowUntil {
+pub(super) enum FollowUntil {
     /// Until the task ends.
     Ended,
     /// Until quitting no longer ends the call (`--detach`). Becomes [`Self::Ended`] if that never happens.
@@ -47,7 +47,7 @@ pub(in crate::cli) enum FollowUntil {
 }
 
 /// Follows a task until it ends, the user quits or the session fails. Closes the session.
-pub(in crate::cli) async fn follow(
+pub(super) async fn follow(
     context: &mut Context<'_>,
     mut live: LiveSession,
     mut printer: HistoryPrinter,
@@ -531,7 +531,7 @@ fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), C
 }
 
 /// Follows a task after the entry whose `seq` is `after`; terse without progress and log lines.
-pub(in crate::cli) fn follow_after(
+pub(super) fn follow_after(
     context: &mut Context<'_>,
     task: &Task,
     mut reader: Reader,

@@ -12,14 +12,14 @@ pub(super) const WAITS: &str = "needs sign-in, credentials or approval";
 
 /// The local time zone. Without `TZ` it is read from the system's file, because the library would first read the names of
 /// all time zones, which takes longer than anything else before the first frame.
-pub(in crate::cli) fn time_zone() -> TimeZone {
+pub(super) fn time_zone() -> TimeZone {
     let of_system = || TimeZone::tzif("local", &std::fs::read("/etc/localtime").ok()?).ok();
     let of_system = std::env::var_os("TZ").map_or_else(of_system, |_| None);
     of_system.unwrap_or_else(TimeZone::system)
 }
 
 /// Local time of day, with the date unless it is the same day as `now`.
-pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
+pub(super) fn clock(at: Wall, now: Wall) -> String {
     let zone = time_zone();
     let local = |wall: Wall| {
         let time = jiff::Timestamp::from_millisecond(wall.0).ok()?;
@@ -33,7 +33,7 @@ pub(in crate::cli) fn clock(at: Wall, now: Wall) -> String {
 }
 
 /// `30/50 60%`, or `41` without a total.
-pub(in crate::cli) fn amount(progress: &Progress) -> String {
+pub(super) fn amount(progress: &Progress) -> String {
     let total = progress
         .total
         .map_or(String::new(), |total| format!("/{}", text::amount(total)));
@@ -53,7 +53,7 @@ fn percent(progress: &Progress) -> String {
 }
 
 /// A history entry as one line.
-pub(in crate::cli) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
+pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
     let HistoryLine { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
@@ -75,7 +75,7 @@ pub(in crate::cli) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> Str
 }
 
 /// The text of a `CallToolResult`. Other blocks are shown as type and size, and a result of another shape as JSON.
-pub(in crate::cli) fn result(json: &str) -> String {
+pub(super) fn result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
     let structured = value.get("structuredContent");
@@ -92,7 +92,7 @@ pub(in crate::cli) fn result(json: &str) -> String {
 }
 
 /// The number of the first media block, counting from 1.
-pub(in crate::cli) fn first_media_block(json: &str) -> Option<usize> {
+pub(super) fn first_media_block(json: &str) -> Option<usize> {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array)?;
     let index = blocks
@@ -102,7 +102,7 @@ pub(in crate::cli) fn first_media_block(json: &str) -> Option<usize> {
 }
 
 /// As [`result`], with the text blocks unchanged.
-pub(in crate::cli) fn raw_result(json: &str) -> String {
+pub(super) fn raw_result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
     let texts: Vec<&str> = blocks
@@ -127,7 +127,7 @@ fn block(block: &Value) -> String {
 }
 
 /// Rows as aligned columns. If they exceed `columns`, the column with index `shrinks` narrows first.
-pub(in crate::cli) fn table(
+pub(super) fn table(
     rows: &[Vec<String>],
     columns: Option<usize>,
     shrinks: usize,
@@ -181,7 +181,7 @@ pub(in crate::cli) fn table(
 }
 
 /// The title of a task in lists: the user's name for it, else tool and arguments.
-pub(in crate::cli) fn task_title(task: &crate::domain::Task) -> String {
+pub(super) fn task_title(task: &crate::domain::Task) -> String {
     if let Some(name) = &task.name {
         return text::clean_line(name).into_owned();
     }

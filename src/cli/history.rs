@@ -10,14 +10,14 @@ use crate::{
 };
 
 /// History entries read at a time.
-pub(in crate::cli) const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 512;
 
 /// The width of the progress bar, in columns.
 const BAR_COLS: usize = 20;
 
 /// How history entries are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum OutputStyle {
+pub(super) enum OutputStyle {
     /// NDJSON on stdout.
     Json,
     /// Lines on stdout: `watch`, `logs`.
@@ -27,14 +27,14 @@ pub(in crate::cli) enum OutputStyle {
 }
 
 /// Prints the history of one task.
-pub(in crate::cli) struct HistoryPrinter {
-    pub(in crate::cli) id: TaskId,
-    pub(in crate::cli) reader: Reader,
-    pub(in crate::cli) style: OutputStyle,
+pub(super) struct HistoryPrinter {
+    pub(super) id: TaskId,
+    pub(super) reader: Reader,
+    pub(super) style: OutputStyle,
     /// With [`OutputStyle::Lines`]: leave out progress, logs and connection changes.
-    pub(in crate::cli) is_terse: bool,
+    pub(super) is_terse: bool,
     /// The `seq` of the last printed entry.
-    pub(in crate::cli) printed: u64,
+    pub(super) printed: u64,
     /// Whether lines of the server were thinned out before they could be printed.
     has_gaps: bool,
     progress: Option<Progress>,
@@ -43,7 +43,7 @@ pub(in crate::cli) struct HistoryPrinter {
 
 impl HistoryPrinter {
     /// Starts after the entry whose `seq` is `after`. With `--json`, the style is JSON.
-    pub(in crate::cli) fn new(
+    pub(super) fn new(
         context: &Context<'_>,
         id: TaskId,
         reader: Reader,
@@ -67,7 +67,7 @@ impl HistoryPrinter {
     }
 
     /// The task, as saved.
-    pub(in crate::cli) fn task(&mut self) -> Result<Task, CliError> {
+    pub(super) fn task(&mut self) -> Result<Task, CliError> {
         match self.reader.task(self.id.as_str())? {
             Lookup::One(task) => Ok(*task),
             _ => Err(CliError::usage(format!(
@@ -78,7 +78,7 @@ impl HistoryPrinter {
     }
 
     /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
-    pub(in crate::cli) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
+    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
         while self.advance(context)? {}
         Ok(())
     }
@@ -117,7 +117,7 @@ impl HistoryPrinter {
         Ok(true)
     }
 
-    pub(in crate::cli) fn print(
+    pub(super) fn print(
         &mut self,
         context: &mut Context<'_>,
         task: &Task,
@@ -177,7 +177,7 @@ impl HistoryPrinter {
         }
     }
 
-    pub(in crate::cli) fn draw_bar(&self, context: &mut Context<'_>, view: &TaskView) {
+    pub(super) fn draw_bar(&self, context: &mut Context<'_>, view: &TaskView) {
         if self.style != OutputStyle::Call
             || !context.terminal.draws_bars()
             || view.task.status.ends_waiting()
@@ -246,7 +246,7 @@ impl HistoryPrinter {
 
 /// Prints the next saved entries and returns whether there may be more. Continues without printing if nobody reads stdout;
 /// [`Follower::check_stdout`] decides whether to stay.
-pub(in crate::cli) fn print_new(
+pub(super) fn print_new(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
 ) -> Result<bool, CliError> {

@@ -30,7 +30,7 @@ const NOT_FOUND: i32 = 127;
 
 /// The environment variable that tells a longhaul by which name the user's machine reached it, for the commands in its
 /// messages.
-pub(in crate::cli) const REACHED_AS: &str = "LONGHAUL_REACHED_AS";
+pub(super) const REACHED_AS: &str = "LONGHAUL_REACHED_AS";
 
 /// Directories that an ssh command often does not find, although the user's terminals do.
 const MORE_PATHS: &str = "PATH=\"$PATH:$HOME/.cargo/bin:$HOME/.local/bin\"";
@@ -39,10 +39,7 @@ const MORE_PATHS: &str = "PATH=\"$PATH:$HOME/.cargo/bin:$HOME/.local/bin\"";
 const HEARTBEAT: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"];
 
 /// The other machine whose session is used; `None` for this one.
-pub(in crate::cli) fn host_of(
-    global: &GlobalArgs,
-    defaults: Option<&config::Defaults>,
-) -> Option<String> {
+pub(super) fn host_of(global: &GlobalArgs, defaults: Option<&config::Defaults>) -> Option<String> {
     let from_environment = || std::env::var_os(HOST)?.into_string().ok();
     let from_config = || defaults.and_then(|it| it.host.clone());
     let host = global.host.clone().or_else(from_environment);
@@ -51,7 +48,7 @@ pub(in crate::cli) fn host_of(
 
 /// Whether a command runs on this machine whatever the host: the screen reaches the other one itself, and the rest is
 /// about this program.
-pub(in crate::cli) fn is_local(command: Option<&CliCommand>) -> bool {
+pub(super) fn is_local(command: Option<&CliCommand>) -> bool {
     match command {
         None
         | Some(CliCommand::Attach { .. } | CliCommand::Completions { .. } | CliCommand::Man(_)) => {
@@ -81,7 +78,7 @@ fn checked(host: &str) -> Result<&str, CliError> {
 }
 
 /// Runs the same command line on another machine and returns its exit code.
-pub(in crate::cli) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliError> {
+pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliError> {
     let host = checked(host)?;
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let ended = Command::new(ssh())
@@ -132,7 +129,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// The arguments without `--host` and its value.
-pub(in crate::cli) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
+pub(super) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
@@ -152,7 +149,7 @@ pub(in crate::cli) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// The tunnel to a session on another machine. It asks for no password: a screen has no place for that.
-pub(in crate::cli) fn tunnel(host: &str, session: &[OsString]) -> Result<Host, CliError> {
+pub(super) fn tunnel(host: &str, session: &[OsString]) -> Result<Host, CliError> {
     let host = checked(host)?;
     let far: Vec<OsString> = session
         .iter()

@@ -9,12 +9,12 @@ use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
-pub(in crate::cli) fn compact(value: &Value) -> String {
+pub(super) fn compact(value: &Value) -> String {
     escape(&value.to_string())
 }
 
 /// As [`compact`], over several lines.
-pub(in crate::cli) fn pretty(value: &Value) -> String {
+pub(super) fn pretty(value: &Value) -> String {
     escape(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
@@ -41,7 +41,7 @@ fn escape(json: &str) -> String {
 }
 
 /// Parses saved JSON. A member that is nested too deep to be parsed becomes a string; the other members are not affected.
-pub(in crate::cli) fn parsed(json: &str) -> Value {
+pub(super) fn parsed(json: &str) -> Value {
     let or_text = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| json.into());
     serde_json::from_str(json).unwrap_or_else(|_| {
         let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json) else {
@@ -61,7 +61,7 @@ fn error_of(error: &TaskError) -> Value {
 }
 
 /// A task object.
-pub(in crate::cli) fn task(
+pub(super) fn task(
     task: &Task,
     contact: &Connectivity,
     if_cut: Option<&IfCut>,
@@ -141,12 +141,12 @@ fn caller(caller: &Caller) -> Value {
 }
 
 /// The task object on one line, as the notification hook gets it.
-pub(in crate::cli) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
+pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
     let if_cut = view.if_cut.as_ref();
     compact(&task(&view.task, &view.contact, if_cut, result))
 }
 
-pub(in crate::cli) fn event_name(event: &HistoryEvent) -> &'static str {
+pub(super) fn event_name(event: &HistoryEvent) -> &'static str {
     match event {
         HistoryEvent::Started { .. } => "started",
         HistoryEvent::Progress { .. } => "progress",
@@ -159,7 +159,7 @@ pub(in crate::cli) fn event_name(event: &HistoryEvent) -> &'static str {
 }
 
 /// A document with more members.
-pub(in crate::cli) fn with(mut document: Value, more: Value) -> Value {
+pub(super) fn with(mut document: Value, more: Value) -> Value {
     if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
         document.extend(more);
     }
@@ -167,7 +167,7 @@ pub(in crate::cli) fn with(mut document: Value, more: Value) -> Value {
 }
 
 /// An entry of a task's history. `result` goes into the one that settles it.
-pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
+pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
     let document = json!({
         "event": event_name(&entry.what),
         "id": task.id,
@@ -206,7 +206,7 @@ pub(in crate::cli) fn event(task: &Task, entry: &HistoryEntry, result: Option<&s
     with(document, details)
 }
 
-pub(in crate::cli) fn tool(server: &str, tool: &Tool, if_cut: &IfCut) -> Value {
+pub(super) fn tool(server: &str, tool: &Tool, if_cut: &IfCut) -> Value {
     json!({
         "server": server,
         "name": tool.name,
@@ -237,7 +237,7 @@ fn questions_json(task: &Task) -> Value {
 }
 
 /// What drives a session.
-pub(in crate::cli) fn keeper(status: &KeeperStatus) -> Value {
+pub(super) fn keeper(status: &KeeperStatus) -> Value {
     json!({
         "pid": status.pid,
         "version": status.version,

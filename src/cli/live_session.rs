@@ -36,7 +36,7 @@ const NOT_DRIVEN: &str = "no process runs this session's calls; showing saved da
 
 /// What a command reacts to.
 #[derive(Debug)]
-pub(in crate::cli) enum LiveEvent {
+pub(super) enum LiveEvent {
     /// An event of the engine. Its views are also kept in [`LiveSession::tasks`] and [`LiveSession::servers`].
     Session(SessionEvent),
     /// Ctrl-C.
@@ -45,18 +45,18 @@ pub(in crate::cli) enum LiveEvent {
     Terminated,
 }
 
-pub(in crate::cli) struct LiveSession {
+pub(super) struct LiveSession {
     session: Session,
     subscription: Subscription,
     queue: VecDeque<SessionEvent>,
     /// A signal that [`Self::is_ready`] found.
     signal: Option<LiveEvent>,
     /// The newest view of each task.
-    pub(in crate::cli) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
     /// The newest view of each server.
-    pub(in crate::cli) servers: BTreeMap<ServerName, Arc<ServerView>>,
+    pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
-    pub(in crate::cli) is_driver: bool,
+    pub(super) is_driver: bool,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -65,13 +65,13 @@ pub(in crate::cli) struct LiveSession {
 }
 
 /// The ids, separated by commas.
-pub(in crate::cli) fn join_ids(lost: &[(TaskId, CutReason)]) -> String {
+pub(super) fn join_ids(lost: &[(TaskId, CutReason)]) -> String {
     let ids: Vec<&str> = lost.iter().map(|(id, _)| id.as_str()).collect();
     ids.join(", ")
 }
 
 /// What a session of this process opens with, unless the caller changes it.
-pub(in crate::cli) fn engine_options(
+pub(super) fn engine_options(
     context: &Context<'_>,
     config: &Config,
     servers: Vec<ServerRef>,
@@ -104,7 +104,7 @@ pub(in crate::cli) fn engine_options(
 
 impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
-    pub(in crate::cli) fn open(
+    pub(super) fn open(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
@@ -113,7 +113,7 @@ impl LiveSession {
     }
 
     /// As [`Self::open`], with the events of only those tasks that this process starts or asks for.
-    pub(in crate::cli) fn open_for_own_calls(
+    pub(super) fn open_for_own_calls(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
     ) -> Result<Self, CliError> {
@@ -122,7 +122,7 @@ impl LiveSession {
     }
 
     /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left.
-    pub(in crate::cli) fn open_as(
+    pub(super) fn open_as(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
         role: ProcessRole,
@@ -166,10 +166,7 @@ impl LiveSession {
     }
 
     /// The next event. Prints notices; `Trouble` becomes an error.
-    pub(in crate::cli) async fn next(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Result<LiveEvent, CliError> {
+    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, CliError> {
         loop {
             // Signals go first, however many events are queued.
             self.is_ready().await;
@@ -217,18 +214,18 @@ impl LiveSession {
     }
 
     /// Forgets a task that this process needs no more.
-    pub(in crate::cli) fn forget(&mut self, id: &TaskId) {
+    pub(super) fn forget(&mut self, id: &TaskId) {
         self.tasks.remove(id);
         self.subscription.forget(id);
     }
 
     /// From now on there are no events of tasks and servers.
-    pub(in crate::cli) fn ignore_views(&self) {
+    pub(super) fn ignore_views(&self) {
         self.subscription.ignore_views();
     }
 
     /// Whether [`Self::next`] would return without waiting.
-    pub(in crate::cli) async fn is_ready(&mut self) -> bool {
+    pub(super) async fn is_ready(&mut self) -> bool {
         if self.queue.is_empty() {
             self.queue.extend(self.subscription.take());
         }
@@ -254,12 +251,12 @@ impl LiveSession {
     }
 
     /// Sends a request; [`Self::next`] brings its response, with this number. The caller chooses all numbers.
-    pub(in crate::cli) fn send_as(&self, number: SessionRequestId, request: SessionRequest) {
+    pub(super) fn send_as(&self, number: SessionRequestId, request: SessionRequest) {
         self.session.ask_as(&self.subscription, number, request);
     }
 
     /// Sends a request and waits for the response.
-    pub(in crate::cli) async fn request(
+    pub(super) async fn request(
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
@@ -268,7 +265,7 @@ impl LiveSession {
     }
 
     /// As [`Self::request`], with the engine's refusal as a value of its own.
-    pub(in crate::cli) async fn try_request(
+    pub(super) async fn try_request(
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
@@ -297,7 +294,7 @@ impl LiveSession {
     }
 
     /// Closes the session once that ends no call. Tasks in `ours` do not count; the user knows what leaving does to them.
-    pub(in crate::cli) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
+    pub(super) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
         let silent_until = tokio::time::Instant::now() + SILENT_WAIT;
         let mut was_printed = false;
         while let Some(reason) = self.reason_to_stay(ours) {
@@ -322,7 +319,7 @@ impl LiveSession {
     }
 
     /// As [`Self::leave`], but closes the session at once if its work failed.
-    pub(in crate::cli) async fn end<T>(
+    pub(super) async fn end<T>(
         self,
         context: &mut Context<'_>,
         ours: &[TaskId],
@@ -336,7 +333,7 @@ impl LiveSession {
     }
 
     /// Closes the session at once, even if that ends calls.
-    pub(in crate::cli) fn close(self) {
+    pub(super) fn close(self) {
         self.session.close();
     }
 
@@ -353,7 +350,7 @@ impl LiveSession {
     }
 
     /// The calls that quitting would lose, and why; always empty if another process drives.
-    pub(in crate::cli) fn lost_by_quitting(&self) -> Vec<(TaskId, CutReason)> {
+    pub(super) fn lost_by_quitting(&self) -> Vec<(TaskId, CutReason)> {
         let views = self.tasks.values().filter(|_| self.is_driver);
         views
             .filter_map(|view| {
@@ -364,7 +361,7 @@ impl LiveSession {
     }
 
     /// On the first Ctrl-C, warns of the calls that quitting would lose, `ours` first. Returns whether it printed a warning.
-    pub(in crate::cli) fn warn_of_loss(
+    pub(super) fn warn_of_loss(
         &mut self,
         context: &mut Context<'_>,
         ours: Option<&TaskId>,
@@ -395,7 +392,7 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
 }
 
 /// Sends the same request for each task.
-pub(in crate::cli) fn request_each(
+pub(super) fn request_each(
     context: &mut Context<'_>,
     tasks: &[crate::domain::Task],
     request_for: impl Fn(TaskId) -> SessionRequest,
@@ -417,10 +414,10 @@ pub(in crate::cli) fn request_each(
 }
 
 /// How long an edit may take to reach the session file; a driver saves four times a second.
-pub(in crate::cli) const SAVED_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const SAVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends the new configuration to the drivers of all sessions.
-pub(in crate::cli) fn notify_drivers(context: &Context<'_>) {
+pub(super) fn notify_drivers(context: &Context<'_>) {
     // The next command that reads the configuration reports why it can't be read.
     let Ok(config) = config::read(config::path().as_deref()) else {
         return;

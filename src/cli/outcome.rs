@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// How long the driver may take to notice a sign-in; it checks every second.
-pub(in crate::cli) const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether the driver's "needs login" may be older than the last sign-in.
-pub(in crate::cli) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
+pub(super) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
     let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
     let changed = changed
         .ok()
@@ -32,7 +32,7 @@ pub(in crate::cli) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
 }
 
 /// Why a server needs a person first, and what to do about it.
-pub(in crate::cli) fn sign_in_needed(
+pub(super) fn sign_in_needed(
     context: &Context<'_>,
     live: &LiveSession,
     server: &ServerName,
@@ -73,7 +73,7 @@ fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
 }
 
 /// Prints the outcome and returns the exit code, once the task's end is on disk.
-pub(in crate::cli) async fn exit_code_if_ended(
+pub(super) async fn exit_code_if_ended(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     printer: &mut HistoryPrinter,
@@ -108,7 +108,7 @@ pub(in crate::cli) async fn exit_code_if_ended(
 }
 
 /// If the saved task has ended, prints the rest of its history and returns its exit code.
-pub(in crate::cli) fn finish_if_ended(
+pub(super) fn finish_if_ended(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
 ) -> Result<Option<u8>, CliError> {
@@ -122,7 +122,7 @@ pub(in crate::cli) fn finish_if_ended(
 }
 
 /// Prints the result or the reason, after the history.
-pub(in crate::cli) fn print_outcome(
+pub(super) fn print_outcome(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
     task: &Task,
@@ -199,7 +199,7 @@ pub(in crate::cli) fn print_outcome(
 }
 
 /// The error for a task that `rm` has hidden.
-pub(in crate::cli) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
+pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
     CliError::usage(format!(
         "{id} was removed; `longhaul rm --undo {id}{}` restores it",
         context.flags()

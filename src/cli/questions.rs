@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The constraints of a field, its title and its description.
-pub(in crate::cli) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
+pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
     let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|text| clean(text)).collect();
@@ -19,7 +19,7 @@ pub(in crate::cli) fn field_help(field: &crate::domain::ArgumentSpec) -> String 
 }
 
 /// Who asks, since when, and the message; the fields of a form are not included.
-pub(in crate::cli) fn question_lines(
+pub(super) fn question_lines(
     now: Wall,
     task: &Task,
     question: &Question,
@@ -75,6 +75,6 @@ fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
 }
 
 /// When the server's task expires, if it said so.
-pub(in crate::cli) fn deadline(task: &Task) -> Option<Wall> {
+pub(super) fn deadline(task: &Task) -> Option<Wall> {
     task.server_task.as_ref()?.expires_at()
 }

@@ -21,23 +21,23 @@ use crate::{
 
 /// What differs between the commands that open the TUI.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct ScreenOptions {
+pub(super) struct ScreenOptions {
     /// The command that opens the same session again.
-    pub(in crate::cli) reopens_with: String,
-    pub(in crate::cli) servers: Vec<ServerRef>,
+    pub(super) reopens_with: String,
+    pub(super) servers: Vec<ServerRef>,
     /// The configured servers.
-    pub(in crate::cli) server_configs: ServerConfigs,
+    pub(super) server_configs: ServerConfigs,
     /// Sent when the session is open.
-    pub(in crate::cli) requests: Vec<SessionRequest>,
+    pub(super) requests: Vec<SessionRequest>,
     /// Problems found before the TUI was open.
-    pub(in crate::cli) notices: Vec<String>,
-    pub(in crate::cli) is_demo: bool,
+    pub(super) notices: Vec<String>,
+    pub(super) is_demo: bool,
     /// The tunnel, if the session is on another machine.
-    pub(in crate::cli) host: Option<Host>,
+    pub(super) host: Option<Host>,
 }
 
 /// What the terminal can show, from the environment and the flags.
-pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
+pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
     let variable = |name: &str| {
         let value = std::env::var_os(name).unwrap_or_default();
         value.to_string_lossy().into_owned()
@@ -51,7 +51,7 @@ pub(in crate::cli) fn capabilities(context: &Context<'_>) -> Capabilities {
 }
 
 /// Fails if the terminal cannot show the screen. Called before anything is started.
-pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
+pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
     let flags = context.flags();
     let instead = format!(
         "use `longhaul{flags} ls` to list tasks and `longhaul{flags} watch ID` to follow one"
@@ -73,7 +73,7 @@ pub(in crate::cli) fn check(context: &Context<'_>) -> Result<(), CliError> {
 }
 
 /// `longhaul` without a command, and `attach`: opens the TUI, on one task if an id is given.
-pub(in crate::cli) fn open(
+pub(super) fn open(
     context: &mut Context<'_>,
     id: Option<&str>,
     host: Option<&str>,
@@ -164,7 +164,7 @@ fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread
 }
 
 /// Opens the TUI and returns its exit code.
-pub(in crate::cli) fn show(
+pub(super) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Whether a process drives the session, and what only that process knows.
-pub(in crate::cli) struct DriverInfo {
+pub(super) struct DriverInfo {
     is_running: bool,
     /// The connections of the tasks, if another process drives and answers.
     connections: Option<BTreeMap<TaskId, Connectivity>>,
@@ -21,7 +21,7 @@ pub(in crate::cli) struct DriverInfo {
 
 impl DriverInfo {
     /// Asks the driver only if one of the tasks has not ended.
-    pub(in crate::cli) fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
+    pub(super) fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
         let pid = DriverLock::holder(&context.paths);
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
         let is_asked = is_another && !tasks.iter().all(|task| task.status.is_settled());
@@ -33,7 +33,7 @@ impl DriverInfo {
     }
 
     /// The state of a task's connection.
-    pub(in crate::cli) fn contact(&self, task: &Task) -> Connectivity {
+    pub(super) fn contact(&self, task: &Task) -> Connectivity {
         let needs_none = matches!(
             task.status,
             Status::Paused | Status::InputRequired | Status::Unknown(_)
@@ -53,7 +53,7 @@ impl DriverInfo {
 }
 
 /// The task object of `--json`. An unreadable result is reported on stderr and becomes null, so that the rest is shown.
-pub(in crate::cli) fn document(
+pub(super) fn document(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
@@ -62,7 +62,7 @@ pub(in crate::cli) fn document(
     document_with(context, reader, task, &driver)
 }
 
-pub(in crate::cli) fn document_with(
+pub(super) fn document_with(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,

@@ -127,7 +127,7 @@ fn answer_from_args(
 }
 
 /// Sends the answer, and waits until the server has it or cannot be reached.
-pub(in crate::cli) async fn send(
+async fn send(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     task: &Task,
@@ -202,7 +202,7 @@ pub(in crate::cli) async fn send(
     Ok(code::OK)
 }
 
-pub(in crate::cli) fn show(
+fn show(
     context: &mut Context<'_>,
     task: &Task,
     question: &Question,

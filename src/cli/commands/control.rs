@@ -23,7 +23,7 @@ use crate::{
 /// How long to wait for an unreachable server before giving up.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
 
-pub(in crate::cli) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum TaskAction {

@@ -190,7 +190,7 @@ fn is_from(task: &Task, host: &str) -> bool {
     caller.is_some_and(|caller| caller.host.starts_with(host))
 }
 
-pub(in crate::cli) fn row(
+fn row(
     task: &Task,
     contact: &Connectivity,
     now: Wall,

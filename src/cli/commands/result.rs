@@ -72,7 +72,7 @@ pub(in crate::cli) fn result(
 }
 
 /// Prints or saves one content block; `number` counts from 1.
-pub(in crate::cli) fn block(
+fn block(
     context: &mut Context<'_>,
     which: &ResultArgs,
     task: &Task,

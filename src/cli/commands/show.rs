@@ -143,10 +143,7 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
 }
 
 /// The task's MCP revision, and why it was chosen if the server still uses it.
-pub(in crate::cli) fn revision(
-    reader: &mut Reader,
-    task: &Task,
-) -> Result<Option<String>, CliError> {
+fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, CliError> {
     let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
         return Ok(None);
     };

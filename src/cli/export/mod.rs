@@ -33,11 +33,7 @@ const CHUNK: usize = 512;
 
 impl Exporter<'_> {
     /// The export as text, without a trailing newline.
-    pub(in crate::cli) fn render(
-        &self,
-        reader: &mut Reader,
-        task: &Task,
-    ) -> Result<String, StoreError> {
+    pub(super) fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, StoreError> {
         let links = reader.links()?;
         let entries = history(reader, task)?;
         let result = reader.result(&task.id)?;
@@ -64,7 +60,7 @@ impl Exporter<'_> {
 }
 
 /// The secrets in `-H` and `--bearer-env`.
-pub(in crate::cli) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
+pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
     let headers = context.global.header.iter();
     let headers = headers.map(|header| SecretString::from(header.value.clone()));
     let bearer = context.global.bearer_env.as_deref().and_then(env_secret);
@@ -72,7 +68,7 @@ pub(in crate::cli) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
 }
 
 /// `export` for the screen: the text to write to a file.
-pub(in crate::cli) fn for_screen(
+pub(super) fn for_screen(
     paths: &Paths,
     id: &TaskId,
     what: SaveContent,

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A call that continues what another client began.
-pub(in crate::cli) struct Offer {
+pub(super) struct Offer {
     pub(in crate::cli) tool: String,
     pub(in crate::cli) arguments: Map<String, Value>,
     /// The id of the checkpoint to follow first, if the server lists it.
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Offer {
 }
 
 /// `adopt --client-id`.
-pub(in crate::cli) fn adopt_checkpoints(
+pub(super) fn adopt_checkpoints(
     context: &mut Context<'_>,
     reader: &mut Reader,
     args: &AdoptArgs,
@@ -98,7 +98,7 @@ pub(in crate::cli) fn adopt_checkpoints(
 }
 
 /// What the server lists for each of these clients, and its tools. Fails if one of the `needed` tools keeps no checkpoint.
-pub(in crate::cli) async fn fetch_checkpoints(
+pub(super) async fn fetch_checkpoints(
     context: &mut Context<'_>,
     server: &ServerRef,
     client_ids: &[String],
@@ -197,14 +197,14 @@ fn make_offer(
 }
 
 /// The arguments of a checkpoint, if the server lists them.
-pub(in crate::cli) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+pub(super) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     let listed = checkpoint.arguments.as_deref()?;
     Some(serde_json::from_str(listed).unwrap_or_default())
 }
 
 /// All arguments of a call that another client made, or `None` if they are unknown. The server finds the checkpoint by its
 /// arguments, so a call with the tool's defaults could start a new job.
-pub(in crate::cli) fn complete_arguments(
+pub(super) fn complete_arguments(
     known: Option<Map<String, Value>>,
     pairs: &[String],
     (key, client_id): (&str, &str),
@@ -244,7 +244,7 @@ fn report_missing_arguments(
 }
 
 /// `running, 15/50`.
-pub(in crate::cli) fn state_text(checkpoint: &Checkpoint) -> String {
+pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
     let at = match &checkpoint.progress {
         Some(Progress { value, total, .. }) => {
             let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
@@ -256,7 +256,7 @@ pub(in crate::cli) fn state_text(checkpoint: &Checkpoint) -> String {
 }
 
 /// Starts the confirmed calls. Those that continue no listed checkpoint are running when this returns.
-pub(in crate::cli) async fn start_calls(
+pub(super) async fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,

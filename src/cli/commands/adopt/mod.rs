@@ -216,7 +216,7 @@ fn find_checkpoint<'l>(
     })
 }
 
-pub(in crate::cli) fn report_missing_arguments(
+pub(super) fn report_missing_arguments(
     context: &mut Context<'_>,
     path: &Path,
     server: &ServerRef,

@@ -18,7 +18,7 @@ use crate::{
 const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// Prints one line, or one JSON document, for each task.
-pub(in crate::cli) fn report_adopted(
+pub(super) fn report_adopted(
     context: &mut Context<'_>,
     reader: &mut Reader,
     ids: &[TaskId],
@@ -47,7 +47,7 @@ pub(in crate::cli) fn report_adopted(
 }
 
 /// Refuses a tool that keeps no checkpoint: a call would start over.
-pub(in crate::cli) fn require_checkpoint(
+pub(super) fn require_checkpoint(
     tools: &[Tool],
     name: &str,
     convention: &CheckpointConvention,
@@ -65,7 +65,7 @@ pub(in crate::cli) fn require_checkpoint(
 }
 
 /// Waits until the calls have started, so that leaving does no harm, or until [`START_WITHIN`] has passed.
-pub(in crate::cli) async fn wait_until_started(
+pub(super) async fn wait_until_started(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     ids: &[TaskId],

@@ -34,7 +34,7 @@ const DISK_FULL_BYTES: u64 = 5_000_000;
 /// The largest session file to check for damage; takes about a second.
 const MAX_CHECKED_BYTES: u64 = 1_000_000_000;
 
-pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
     checks.about("terminal");
     if !context.terminal.is_for_people() {
         checks.ok("none; commands work, but the screen needs a terminal");
@@ -81,11 +81,7 @@ pub(in crate::cli) fn terminal(context: &Context<'_>, checks: &mut Checks) {
 }
 
 /// How the terminal can reach the user outside the screen.
-pub(in crate::cli) fn notifications(
-    context: &Context<'_>,
-    known: NotificationSupport,
-    checks: &mut Checks,
-) {
+fn notifications(context: &Context<'_>, known: NotificationSupport, checks: &mut Checks) {
     let aside = match &context.config {
         Ok(config) => known.with_overrides(&config.notify),
         Err(_) => known,
@@ -111,7 +107,7 @@ pub(in crate::cli) fn notifications(
 }
 
 /// Owner and mode of our directories and files.
-pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn files(context: &Context<'_>, checks: &mut Checks) {
     checks.about("paths");
     let paths = &context.paths;
     let mut check = |path: PathBuf, is_secret: bool| {
@@ -142,7 +138,7 @@ pub(in crate::cli) fn files(context: &Context<'_>, checks: &mut Checks) {
 }
 
 /// The file of sign-ins, which all sessions share.
-pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn logins(context: &Context<'_>, checks: &mut Checks) {
     checks.about("sign-ins");
     let logins = &context.logins;
     match logins.read() {
@@ -167,7 +163,7 @@ pub(in crate::cli) fn logins(context: &Context<'_>, checks: &mut Checks) {
     }
 }
 
-pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
+pub(super) fn disk(dir: &Path, checks: &mut Checks) {
     checks.about("disk");
     let free = match rustix::fs::statvfs(dir) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
@@ -191,7 +187,7 @@ pub(in crate::cli) fn disk(dir: &Path, checks: &mut Checks) {
     }
 }
 
-pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn configuration(context: &Context<'_>, checks: &mut Checks) {
     checks.about("config");
     match &context.config {
         Err(message) => checks.wrong(
@@ -225,7 +221,7 @@ pub(in crate::cli) fn configuration(context: &Context<'_>, checks: &mut Checks) 
 }
 
 /// Whether calls outlive the user's login and this machine's container.
-pub(in crate::cli) fn keeper(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn keeper(context: &Context<'_>, checks: &mut Checks) {
     checks.about("keeper");
     if !matches!(context.role(), Ok(ProcessRole::Client(_))) {
         checks.ok("off, so a call ends with the command that makes it");
@@ -268,7 +264,7 @@ fn logout(checks: &mut Checks) {
     checks.warning(message, "loginctl enable-linger");
 }
 
-pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn sessions(context: &Context<'_>, checks: &mut Checks) {
     checks.about("sessions");
     let all = match context.paths.all() {
         Ok(all) => all,
@@ -291,7 +287,7 @@ pub(in crate::cli) fn sessions(context: &Context<'_>, checks: &mut Checks) {
 }
 
 /// Which process is the driver, and whether it accepts connections.
-pub(in crate::cli) fn driver(paths: &Paths, checks: &mut Checks) {
+fn driver(paths: &Paths, checks: &mut Checks) {
     let Some(pid) = DriverLock::holder(paths) else {
         return checks.ok("no process runs its calls");
     };
@@ -333,7 +329,7 @@ fn integrity(paths: &Paths, checks: &mut Checks) {
 }
 
 /// The proxy variables of the environment, without user names and passwords.
-pub(in crate::cli) fn proxies(checks: &mut Checks) {
+pub(super) fn proxies(checks: &mut Checks) {
     checks.about("proxy");
     let mut is_any = false;
     for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
@@ -365,7 +361,7 @@ pub(in crate::cli) fn proxies(checks: &mut Checks) {
 }
 
 /// Where to record the requests to a server, if recording is on. Only the driver may write the record while there is one.
-pub(in crate::cli) fn recording<'c>(
+pub(super) fn recording<'c>(
     context: &'c Context<'_>,
     server: &'c ServerName,
     checks: &mut Checks,

@@ -12,7 +12,7 @@ const MAX_SUBJECT_COLS: usize = 28;
 
 /// The severity of a check result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Severity {
+pub(super) enum Severity {
     Ok,
     Warning,
     Wrong,
@@ -29,46 +29,41 @@ impl Severity {
 }
 
 /// The result of one check.
-pub(in crate::cli) struct Check {
+pub(super) struct Check {
     /// E.g. `terminal`, `disk` or `server lab`.
     subject: String,
-    pub(in crate::cli) severity: Severity,
+    pub(super) severity: Severity,
     message: String,
     /// What to do about it.
     next: Option<String>,
 }
 
 #[derive(Default)]
-pub(in crate::cli) struct Checks {
+pub(super) struct Checks {
     /// What the next checks are about.
     subject: String,
-    pub(in crate::cli) all: Vec<Check>,
+    pub(super) all: Vec<Check>,
 }
 
 impl Checks {
     /// Sets what the next checks are about.
-    pub(in crate::cli) fn about(&mut self, subject: impl Into<String>) {
+    pub(super) fn about(&mut self, subject: impl Into<String>) {
         self.subject = subject.into();
     }
 
-    pub(in crate::cli) fn ok(&mut self, message: impl Into<String>) {
+    pub(super) fn ok(&mut self, message: impl Into<String>) {
         self.add(Severity::Ok, message.into(), None);
     }
 
-    pub(in crate::cli) fn warning(&mut self, message: impl Into<String>, next: impl Into<String>) {
+    pub(super) fn warning(&mut self, message: impl Into<String>, next: impl Into<String>) {
         self.add(Severity::Warning, message.into(), Some(next.into()));
     }
 
-    pub(in crate::cli) fn wrong(&mut self, message: impl Into<String>, next: impl Into<String>) {
+    pub(super) fn wrong(&mut self, message: impl Into<String>, next: impl Into<String>) {
         self.add(Severity::Wrong, message.into(), Some(next.into()));
     }
 
-    pub(in crate::cli) fn add(
-        &mut self,
-        severity: Severity,
-        message: String,
-        next: Option<String>,
-    ) {
+    pub(super) fn add(&mut self, severity: Severity, message: String, next: Option<String>) {
         self.all.push(Check {
             subject: self.subject.clone(),
             severity,
@@ -78,7 +73,7 @@ impl Checks {
     }
 }
 
-pub(in crate::cli) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
+pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
     if context.global.json {
         let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "message": it.message, "next": it.next});
         let all: Vec<Value> = checks.all.iter().map(check).collect();

@@ -27,9 +27,9 @@ use crate::{
 };
 
 /// The most checkpoint tools listed by name.
-pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
+const MAX_NAMED_TOOLS: usize = 4;
 
-pub(in crate::cli) fn servers(context: &Context<'_>, checks: &mut Checks) {
+pub(super) fn servers(context: &Context<'_>, checks: &mut Checks) {
     checks.about("servers");
     let found = Reader::open(&context.paths)
         .map_err(CliError::from)
@@ -111,7 +111,7 @@ fn check_server(
 }
 
 /// Reports the stdio servers that are not approved, which [`Targets::choices`] leaves out; returns whether there are any.
-pub(in crate::cli) fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
+fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
     let Ok(config) = &context.config else {
         return false;
     };

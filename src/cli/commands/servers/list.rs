@@ -50,10 +50,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
 }
 
 /// The table row and JSON of a configured server.
-pub(in crate::cli) fn configured(
-    server: &ServerConfig,
-    links: &[LinkRecord],
-) -> (Vec<String>, Value) {
+fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Value) {
     let of_session = links.iter().find(|link| link.name == server.name);
     let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
     let (state, note) = match (obstacle(server), url) {
@@ -115,7 +112,7 @@ fn session_only(link: &LinkRecord) -> (Vec<String>, Value) {
     (row, document)
 }
 
-pub(in crate::cli) fn limits(limits: Limits) -> Value {
+fn limits(limits: Limits) -> Value {
     json!({
         "idle_timeout_s": limits.idle.map(|limit| limit.as_secs_f64()),
         "max_time_s": limits.hard.map(|limit| limit.as_secs_f64()),

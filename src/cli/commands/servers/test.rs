@@ -21,7 +21,7 @@ use crate::{
 const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The most tools listed by name per [`IfCut`].
-pub(in crate::cli) const MAX_NAMED_TOOLS: usize = 4;
+const MAX_NAMED_TOOLS: usize = 4;
 
 /// The result of testing one server.
 struct TestReport {

@@ -44,25 +44,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The lines that an event parser needs: at least one `data:`, then `event:` unless the type is `message` (the
-    /// default), then a blank line.
+    /// The text (valid UTF-8), the id and the retry time in milliseconds.
     ///
-    /// Line ends are LF. There is no byte order mark, comment or unknown field.
-    pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.text).unwrap_or_default()
-    }
-
-    /// The frame's last `id:` line without NUL; an empty one resets the cursor.
-    pub fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// The frame's last `retry:` line made of digits only, in milliseconds.
-    pub fn retry_ms(&self) -> Option<u64> {
-        self.retry_ms
-    }
-
-    /// Text (valid UTF-8), id and retry.
+    /// The text has the lines that an event parser needs: at least one `data:`, then `event:` unless the type is
+    /// `message` (the default), then a blank line. Its line ends are LF. It has no byte order mark, comment or unknown
+    /// field. The id is the last `id:` line without NUL; an empty one resets the cursor. The retry time is the last
+    /// `retry:` line made of digits only.
     pub fn into_parts(self) -> (Bytes, Option<EventId>, Option<u64>) {
         (self.text, self.id, self.retry_ms)
     }
@@ -374,6 +361,12 @@ mod tests {
 
     use super::*;
 
+    impl Frame {
+        fn text(&self) -> &str {
+            std::str::from_utf8(&self.text).unwrap()
+        }
+    }
+
     fn frames(chunks: &[&[u8]]) -> Vec<Frame> {
         try_frames(DEFAULT_CAP_BYTES, chunks).unwrap()
     }
@@ -655,7 +648,7 @@ mod tests {
             let id = "x".repeat(length);
             let text = format!("id: {id}\ndata: a\n\n");
             let found = frames(&[text.as_bytes()]);
-            assert_eq!(found[0].id(), is_kept.then_some(&*id), "{length}");
+            assert_eq!(found[0].id.as_deref(), is_kept.then_some(&*id), "{length}");
         }
     }
 }

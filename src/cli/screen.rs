@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 
 use crate::{
-    app::{ConfigReread, Look, Setup},
+    app::{Look, Setup},
     cli::{
         context::Context, environment::random_bits, error::CliError, host::tunnel, live_session,
         target::Targets,
     },
-    config::{self, Config, ConfigError, FileMark, consent, import},
+    config::{self, Config},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole},
-    shell::{Configuration, Opening, open as open_shell},
+    shell::{Opening, open as open_shell},
     term::{
         browser::Browser,
         caps::{Capabilities, ColorChoice},
@@ -143,26 +143,6 @@ fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> Result
     )
 }
 
-/// Reads the config again for an open TUI. `None` if the file has not changed, unless `force` is set.
-fn reread_config(mark: &mut FileMark, force: bool) -> Option<Result<ConfigReread, ConfigError>> {
-    let now = config::mark();
-    if std::mem::replace(mark, now) == now && !force {
-        return None;
-    }
-    let path = config::path();
-    Some(config::read(path.as_deref()).map(|config| ConfigReread {
-        file: path.map_or(String::new(), |path| path.display().to_string()),
-        limits: config.default_limits(),
-        theme: config.theme.unwrap_or_default(),
-        takes_mouse: config.defaults.takes_mouse,
-        notify: config.notify,
-        views: config.views,
-        keys: config.keys,
-        warnings: config.notices,
-        server_configs: config::server_configs(config.servers),
-    }))
-}
-
 /// Opens the TUI and returns its exit code.
 pub(super) fn show(
     context: &mut Context<'_>,
@@ -219,7 +199,7 @@ pub(super) fn show(
         attach,
         demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
         asks: options.requests.clone(),
-        configuration: configuration(),
+        export: super::export::for_screen,
         config_mark: context.config_mark,
         given: super::export::cli_secrets(context),
         browser: Browser::find(None, variable),
@@ -257,16 +237,5 @@ fn session_options(
     Options {
         read_config,
         ..live_session::engine_options(context, config, options.servers, server_configs, role)
-    }
-}
-
-/// How the screen reads and changes the configuration.
-fn configuration() -> Configuration {
-    Configuration {
-        import: import::findings,
-        save_view: config::save_view,
-        look: reread_config,
-        export: super::export::for_screen,
-        consent: consent::consent_on_screen,
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 
 /// Why the configuration cannot be read or changed. The text is a whole message.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     #[error("no home directory for the configuration; set {PATH_VARIABLE} to a file")]
     NoHome,
     #[error(

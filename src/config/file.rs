@@ -10,6 +10,7 @@ use secrecy::ExposeSecret as _;
 
 use super::{error::ConfigError, secret::env_secret};
 use crate::{
+    app::ConfigReread,
     config::{error::PATH_VARIABLE, settings::Config},
     domain::{ServerConfig, ServerConfigs, Variables, text},
     engine::USUAL_ENVIRONMENT,
@@ -94,6 +95,29 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Config, ConfigError> {
     };
     let text = load(path)?;
     parse(path, &text)
+}
+
+/// Reads the config again for an open TUI. `None` if the file has not changed, unless `force` is set.
+pub(crate) fn reread(
+    mark: &mut FileMark,
+    force: bool,
+) -> Option<Result<ConfigReread, ConfigError>> {
+    let now = self::mark();
+    if std::mem::replace(mark, now) == now && !force {
+        return None;
+    }
+    let path = path();
+    Some(read(path.as_deref()).map(|config| ConfigReread {
+        file: path.map_or(String::new(), |path| path.display().to_string()),
+        limits: config.default_limits(),
+        theme: config.theme.unwrap_or_default(),
+        takes_mouse: config.defaults.takes_mouse,
+        notify: config.notify,
+        views: config.views,
+        keys: config.keys,
+        warnings: config.notices,
+        server_configs: server_configs(config.servers),
+    }))
 }
 
 /// The text of the file, empty if it does not exist.

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use super::{
     BUG, Outcome, TerminalSurface as _, Time, follow_up, gone, run,
-    services::{Configuration, SessionServices, saved},
+    services::{Export, SessionServices, saved},
     tty::Terminal,
 };
 use crate::{
@@ -47,8 +47,8 @@ pub struct Opening {
     pub attach: Option<TaskId>,
     /// Where the demo server keeps its data; only in the demo.
     pub demo_dir: Option<PathBuf>,
-    /// The configuration and the export.
-    pub configuration: Configuration,
+    /// Exports a task as a page or as JSON. Only the command line can.
+    pub export: Export,
     /// The configuration file as it was when it was read.
     pub config_mark: FileMark,
     /// The secrets of the command line, which exports leave out.
@@ -111,7 +111,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         session,
         paths,
         opening.demo_dir,
-        opening.configuration,
+        opening.export,
         clock,
         fuse,
     );

@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 
 use super::Services;
 use crate::{
-    app::{ConfigReread, Consent, Event, SaveContent, ServerFindings, View},
-    config::{ConfigError, FileMark},
+    app::{Event, SaveContent, View},
+    config::{self, FileMark, consent, import},
     domain::{
         LinkState, OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
@@ -40,21 +40,6 @@ const EVENTS_WAITING: usize = 16;
 /// Exports a task as of a time, without the given secrets and those that it finds.
 pub type Export =
     fn(&Paths, &TaskId, SaveContent, Wall, &[SecretString]) -> Result<String, ReadError>;
-
-/// What the screen needs of the modules that know the configuration and the export.
-#[derive(Clone, Copy, Debug)]
-pub struct Configuration {
-    /// Finds the servers of other MCP clients; if `true`, adds the unknown ones to the configuration.
-    pub import: fn(&Paths, bool) -> Result<ServerFindings, ConfigError>,
-    /// Saves a view in the configuration and returns the message for the user.
-    pub save_view: fn(&View) -> Result<String, ConfigError>,
-    /// Reads the configuration again; `None` if the file has not changed, unless `true`.
-    pub look: fn(&mut FileMark, bool) -> Option<Result<ConfigReread, ConfigError>>,
-    /// Exports a task as a page or as JSON.
-    pub export: Export,
-    /// Reads what a server would receive, and approves it if the digest matches.
-    pub consent: fn(&ServerName, Option<&str>) -> Result<Consent, ConfigError>,
-}
 
 /// What the session file shows before a driver answers.
 pub(super) fn saved(paths: &Paths) -> Event {
@@ -105,7 +90,7 @@ pub(super) struct SessionServices {
     subscription: Subscription,
     paths: Paths,
     demo_dir: Option<PathBuf>,
-    configuration: Configuration,
+    export: Export,
     /// The configuration file as it was last read. Each read holds it, so that reads follow one another.
     pub(super) config_mark: Arc<Mutex<FileMark>>,
     clock: Clock,
@@ -134,7 +119,7 @@ impl SessionServices {
         session: Session,
         paths: Paths,
         demo_dir: Option<PathBuf>,
-        configuration: Configuration,
+        export: Export,
         clock: Clock,
         fuse: FailPoint,
     ) -> Self {
@@ -145,7 +130,7 @@ impl SessionServices {
             subscription,
             paths,
             demo_dir,
-            configuration,
+            export,
             config_mark: Arc::default(),
             clock,
             given: Vec::new(),
@@ -422,13 +407,13 @@ impl Services for SessionServices {
             return self.use_part(task, part, PartUse::Save(file));
         }
         let (paths, task) = (self.paths.clone(), task.clone());
-        let (configuration, given) = (self.configuration, self.given.clone());
+        let (export, given) = (self.export, self.given.clone());
         let (now, is_remote) = (self.clock.now().wall, self.is_remote);
         self.in_background_with_message(move || {
             if is_remote {
                 return Err(ServiceError::OtherMachine);
             }
-            let text = (configuration.export)(&paths, &task, what, now, &given)?;
+            let text = export(&paths, &task, what, now, &given)?;
             write_new(&file, text.as_bytes())
         });
     }
@@ -457,17 +442,15 @@ impl Services for SessionServices {
     }
 
     fn save_view(&mut self, view: View) {
-        let configuration = self.configuration;
-        self.in_background_with_message(move || (configuration.save_view)(&view));
+        self.in_background_with_message(move || config::save_view(&view));
     }
 
     fn look_at_config(&mut self, force: bool) {
-        let configuration = self.configuration;
         let mark = Arc::clone(&self.config_mark);
         self.in_background(move || {
             // A read that panicked left the value whole.
             let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
-            let read = (configuration.look)(&mut mark, force)?;
+            let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),
                 Err(error) => failed(format_args!("{error}; the previous config stays in use")),
@@ -476,17 +459,16 @@ impl Services for SessionServices {
     }
 
     fn consent(&mut self, server: ServerName, agreed_to: Option<String>) {
-        let configuration = self.configuration;
         self.in_background(move || {
-            let consent = (configuration.consent)(&server, agreed_to.as_deref());
+            let consent = consent::consent_on_screen(&server, agreed_to.as_deref());
             [consent.map_or_else(failed, |consent| Event::ConsentRead(server, consent))]
         });
     }
 
     fn import(&mut self, takes: bool) {
-        let (configuration, paths) = (self.configuration, self.paths.clone());
+        let paths = self.paths.clone();
         self.in_background(move || {
-            [match (configuration.import)(&paths, takes) {
+            [match import::findings(&paths, takes) {
                 Ok(findings) if takes => Event::ServersImported(findings),
                 Ok(findings) => Event::ServersFound(findings),
                 Err(error) => failed(error),

@@ -119,7 +119,7 @@ pub async fn begin(
         && login.issuer != auth_server.issuer
         && options.client_secret.is_some()
     {
-        return Err(AuthError::Usage(format!(
+        return Err(AuthError::Refused(format!(
             "the authorization server of {} has changed from {} to {}, so the client secret was not sent. If this change is \
              expected, run `longhaul logout` first",
             host(server),
@@ -268,7 +268,7 @@ async fn reusable_client(
 /// Listens on localhost; `port` 0 picks a free one. Also returns the redirect URI.
 async fn listen(port: u16) -> Result<(TcpListener, String), AuthError> {
     let failed = |error: std::io::Error| {
-        AuthError::System(format!(
+        AuthError::Refused(format!(
             "could not listen on 127.0.0.1 for the browser: {error}"
         ))
     };

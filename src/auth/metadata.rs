@@ -79,7 +79,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     let Some(resource_metadata) = fetch_resource_metadata(fetcher, server, &challenge).await?
     else {
         if status != 401 {
-            return Err(AuthError::NotRequired(format!(
+            return Err(AuthError::Refused(format!(
                 "{} needs no sign-in: it answered without one (HTTP {status}) and has no sign-in metadata",
                 host(server)
             )));

@@ -44,15 +44,13 @@ pub enum AuthError {
         /// The network error.
         why: String,
     },
-    /// The server does not require a sign-in.
+    /// The sign-in can't begin: the server needs none, the user's options are wrong, or this system provides no random
+    /// numbers or no local port.
     #[error("{0}")]
-    NotRequired(String),
+    Refused(String),
     /// The server's metadata or responses are wrong or insufficient, so the sign-in was not attempted or not completed.
     #[error("{0}")]
     Untrusted(String),
-    /// The user's options are missing something or are wrong.
-    #[error("{0}")]
-    Usage(String),
     /// The authorization server, or the user there, denied the request.
     #[error("{0}")]
     Denied(String),
@@ -76,9 +74,6 @@ pub enum AuthError {
     /// The login file can't be used for another reason, such as a locked keychain.
     #[error("{0}")]
     LoginFile(String),
-    /// The operating system failed to provide random numbers or a local port.
-    #[error("{0}")]
-    System(String),
 }
 
 impl AuthError {
@@ -136,7 +131,9 @@ fn random_bytes<const COUNT: usize>() -> Result<[u8; COUNT], AuthError> {
     rustls::crypto::ring::default_provider()
         .secure_random
         .fill(&mut bytes)
-        .map_err(|_| AuthError::System("the system could not provide random numbers".to_owned()))?;
+        .map_err(|_| {
+            AuthError::Refused("the system could not provide random numbers".to_owned())
+        })?;
     Ok(bytes)
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn choose_client(
             url.scheme() == "https" && url.path() != "/" && url.fragment().is_none()
         });
         if !is_valid {
-            return Err(AuthError::Usage(
+            return Err(AuthError::Refused(
                 "--client-metadata-url must be an https:// URL with a path, which serves the client's metadata document"
                     .to_owned(),
             ));
@@ -63,7 +63,7 @@ pub(super) async fn choose_client(
         }
     }
     let Some(endpoint) = &auth_server.registration_endpoint else {
-        return Err(AuthError::Usage(format!(
+        return Err(AuthError::Refused(format!(
             "{} does not support dynamic client registration. Register longhaul there manually, with \
              http://127.0.0.1/callback as the redirect URI, and pass its id with --client-id{}",
             excerpt(&auth_server.issuer),

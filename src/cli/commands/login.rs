@@ -23,7 +23,7 @@ impl From<AuthError> for CliError {
     fn from(error: AuthError) -> Self {
         let code = match &error {
             AuthError::Unreachable { .. } => code::UNREACHABLE,
-            AuthError::NotRequired(_) | AuthError::Usage(_) | AuthError::System(_) => code::REFUSED,
+            AuthError::Refused(_) => code::REFUSED,
             AuthError::Untrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
             AuthError::TimedOut => code::TIMED_OUT,
             AuthError::Store(_) | AuthError::Damaged { .. } | AuthError::LoginFile(_) => {

@@ -4,6 +4,7 @@
 //! port, pid and control socket, may be stale.
 
 use std::{
+    convert::Infallible,
     ffi::OsString,
     fs::{self, File, TryLockError},
     io::{self, Write},
@@ -167,8 +168,9 @@ fn bind(port: u16) -> Result<TcpListener, DemoError> {
 pub struct DemoServer {
     addr: SocketAddr,
     kill: CancellationToken,
-    thread: Option<JoinHandle<()>>,
-    done: oneshot::Receiver<()>,
+    thread: Option<JoinHandle<Result<ShutdownReason, DemoError>>>,
+    /// Ends with the thread.
+    done: oneshot::Receiver<Infallible>,
 }
 
 /// Starts a demo server in this process and returns once it accepts requests.
@@ -178,25 +180,24 @@ pub async fn serve(options: DemoOptions) -> Result<DemoServer, DemoError> {
     let kill = CancellationToken::new();
     let (ready, is_ready) = oneshot::channel();
     let (finished, done) = oneshot::channel();
-    let (failed, failure) = oneshot::channel();
     let token = kill.clone();
     let thread = thread::Builder::new()
         .name("demo-server".to_owned())
         .spawn(move || {
+            // Dropping it tells `DemoServer::finished`.
+            let _finished = finished;
             let ready = || {
                 let _ = ready.send(());
             };
-            if let Err(error) = lock.run(&token, ready, || ()) {
-                tracing::error!(%error, "the demo server failed");
-                let _ = failed.send(error);
-            }
-            let _ = finished.send(());
+            let ended = lock.run(&token, ready, || ());
+            ended.inspect_err(|error| tracing::error!(%error, "the demo server failed"))
         })
         .map_err(DemoError::io("start the server's thread"))?;
     if is_ready.await.is_err() {
-        return Err(failure
-            .await
-            .unwrap_or_else(|_| DemoError::NotStarted("it exited immediately".to_owned())));
+        return Err(match thread.join() {
+            Ok(Err(error)) => error,
+            _ => DemoError::NotStarted("it exited immediately".to_owned()),
+        });
     }
     Ok(DemoServer {
         addr,

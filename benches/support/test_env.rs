@@ -337,10 +337,7 @@ impl TestEnv {
     /// How many tasks have completed.
     pub(crate) fn completed(&self) -> usize {
         let mut reader = Reader::open(&self.paths()).unwrap();
-        let all = longhaul::store::ListFilter {
-            all: true,
-            limit: None,
-        };
+        let all = longhaul::store::ListFilter::ALL;
         let tasks = reader.tasks(all).unwrap();
         let is_completed = |task: &&Task| task.status == longhaul::domain::Status::Completed;
         tasks.iter().filter(is_completed).count()
@@ -432,10 +429,7 @@ impl TestEnv {
         self.start(&["-q", "-s", &server.url, "call", "blast", "count:=3"])
             .end();
         let mut reader = Reader::open(&self.paths()).unwrap();
-        let all = longhaul::store::ListFilter {
-            all: true,
-            limit: None,
-        };
+        let all = longhaul::store::ListFilter::ALL;
         let task = reader.tasks(all).unwrap().into_iter().next().unwrap();
         drop(reader);
         let lock = DriverLock::try_take(&self.paths()).unwrap();

@@ -51,6 +51,14 @@ pub struct ListFilter {
     pub limit: Option<usize>,
 }
 
+impl ListFilter {
+    /// All tasks.
+    pub const ALL: Self = Self {
+        all: true,
+        limit: None,
+    };
+}
+
 /// The result of looking up a prefix of a task id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup {

@@ -203,10 +203,7 @@ fn tasks(state: &Path) -> Vec<Task> {
     let paths = Paths::resolve(Some(state.to_owned()), "default").unwrap();
     Reader::open(&paths)
         .unwrap()
-        .tasks(ListFilter {
-            all: true,
-            limit: None,
-        })
+        .tasks(ListFilter::ALL)
         .unwrap()
 }
 

@@ -219,10 +219,7 @@ fn paths(state: &Path) -> Paths {
 }
 
 fn tasks(state: &Path) -> Vec<Task> {
-    let everything = ListFilter {
-        all: true,
-        limit: None,
-    };
+    let everything = ListFilter::ALL;
     let mut reader = Reader::open(&paths(state)).unwrap();
     reader.tasks(everything).unwrap()
 }

@@ -150,10 +150,7 @@ fn paths(state: &Path) -> Paths {
 type Everything = Vec<(Task, Vec<HistoryEntry>, Option<String>)>;
 
 fn everything(state: &Path) -> Everything {
-    let all = ListFilter {
-        all: true,
-        limit: None,
-    };
+    let all = ListFilter::ALL;
     let mut reader = Reader::open(&paths(state)).unwrap();
     let tasks = reader.tasks(all).unwrap().into_iter();
     let whole = |task: Task| {

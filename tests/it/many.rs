@@ -32,10 +32,7 @@ fn tasks(env: &TestEnv) -> Vec<Task> {
 }
 
 fn tasks_of(env: &TestEnv, session: &str) -> Vec<Task> {
-    let everything = ListFilter {
-        all: true,
-        limit: None,
-    };
+    let everything = ListFilter::ALL;
     let mut reader = Reader::open(&paths(env, session)).unwrap();
     reader.tasks(everything).unwrap()
 }

@@ -28,10 +28,7 @@ fn paths(env: &TestEnv) -> Paths {
 }
 
 fn tasks(env: &TestEnv) -> Vec<Task> {
-    let everything = ListFilter {
-        all: true,
-        limit: None,
-    };
+    let everything = ListFilter::ALL;
     let mut reader = Reader::open(&paths(env)).unwrap();
     reader.tasks(everything).unwrap()
 }

@@ -49,10 +49,7 @@ pub(super) fn adopt_checkpoints(
     let clients = [client_id.to_owned()];
     let (mut lists, tools) = block_on(fetch_checkpoints(context, &server, &clients, &[]))?;
     let listed = lists.pop().unwrap_or_default();
-    let known_tasks = reader.tasks(ListFilter {
-        all: true,
-        limit: None,
-    })?;
+    let known_tasks = reader.tasks(ListFilter::ALL)?;
     let mut offers = Vec::new();
     let mut lacks_arguments = false;
     for checkpoint in select(listed, args, &server)? {

@@ -95,11 +95,7 @@ fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, us
     let is_unfinished = |task: &&Task| task.server.as_str() == name && task.is_open();
     let mut found = Vec::new();
     for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
-        let all = ListFilter {
-            all: true,
-            limit: None,
-        };
-        let tasks = reader.tasks(all).unwrap_or_default();
+        let tasks = reader.tasks(ListFilter::ALL).unwrap_or_default();
         let count = tasks.iter().filter(is_unfinished).count();
         if count > 0 {
             found.push((session, count));

@@ -188,64 +188,63 @@ fn carry_out(
     host: Option<&str>,
     startup_errors: Vec<String>,
 ) -> Result<u8, CliError> {
-    use commands::control::{TaskAction, control};
+    use commands::{
+        control::{TaskAction, control},
+        servers,
+    };
+    let Some(command) = command else {
+        return screen::open(context, None, host);
+    };
     match command {
-        None => screen::open(context, None, host),
-        Some(CliCommand::Attach { id }) => screen::open(context, id.as_deref(), host),
+        CliCommand::Attach { id } => screen::open(context, id.as_deref(), host),
         #[cfg(feature = "demo")]
-        Some(CliCommand::Demo(demo)) => commands::demo::run(context, &demo),
-        Some(CliCommand::Tools) => commands::tools::tools(context),
-        Some(CliCommand::Call(call)) => commands::call::call(context, call),
-        Some(CliCommand::Again(again)) => commands::call::again(context, again),
-        Some(CliCommand::Ls(ls)) => commands::ls::ls(context, &ls),
-        Some(CliCommand::Show { id }) => commands::show::show(context, &id),
-        Some(CliCommand::Result(result)) => commands::result::result(context, &result),
-        Some(CliCommand::Logs(logs)) => commands::logs::logs(context, &logs),
-        Some(CliCommand::Watch { id, new }) => commands::watch::watch(context, &id, new),
-        Some(CliCommand::Wait(wait)) => commands::wait::wait(context, &wait),
-        Some(CliCommand::Pause(which)) => control(context, TaskAction::Pause, &which),
-        Some(CliCommand::Resume(which)) => control(context, TaskAction::Resume, &which),
-        Some(CliCommand::Cancel(which)) => control(context, TaskAction::Cancel, &which),
-        Some(CliCommand::Answer(args)) => commands::answer::answer(context, &args),
-        Some(CliCommand::Adopt(args)) => commands::adopt::adopt(context, &args),
-        Some(CliCommand::Edit(edit)) => commands::edit::edit(context, edit),
-        Some(CliCommand::Rm(rm)) => commands::remove::rm(context, &rm),
-        Some(CliCommand::Clean(clean)) => commands::remove::clean(context, &clean),
-        Some(CliCommand::Servers { command }) => match command {
-            ServersCommand::List => commands::servers::list::list(context),
-            ServersCommand::Add(add) => commands::servers::add::add(context, &add),
-            ServersCommand::Remove(remove) => commands::servers::remove::remove(context, &remove),
-            ServersCommand::Test { name } => {
-                commands::servers::test::test(context, name.as_deref())
-            }
-            ServersCommand::Import(import) => commands::servers::import::import(context, &import),
-            ServersCommand::Consent(consent) => {
-                commands::servers::consent::consent(context, &consent)
-            }
-            ServersCommand::Approve(approve) => {
-                commands::servers::consent::approve(context, &approve)
-            }
+        CliCommand::Demo(demo) => commands::demo::run(context, &demo),
+        CliCommand::Tools => commands::tools::tools(context),
+        CliCommand::Call(call) => commands::call::call(context, call),
+        CliCommand::Again(again) => commands::call::again(context, again),
+        CliCommand::Ls(ls) => commands::ls::ls(context, &ls),
+        CliCommand::Show { id } => commands::show::show(context, &id),
+        CliCommand::Result(result) => commands::result::result(context, &result),
+        CliCommand::Logs(logs) => commands::logs::logs(context, &logs),
+        CliCommand::Watch { id, new } => commands::watch::watch(context, &id, new),
+        CliCommand::Wait(wait) => commands::wait::wait(context, &wait),
+        CliCommand::Pause(which) => control(context, TaskAction::Pause, &which),
+        CliCommand::Resume(which) => control(context, TaskAction::Resume, &which),
+        CliCommand::Cancel(which) => control(context, TaskAction::Cancel, &which),
+        CliCommand::Answer(args) => commands::answer::answer(context, &args),
+        CliCommand::Adopt(args) => commands::adopt::adopt(context, &args),
+        CliCommand::Edit(edit) => commands::edit::edit(context, edit),
+        CliCommand::Rm(rm) => commands::remove::rm(context, &rm),
+        CliCommand::Clean(clean) => commands::remove::clean(context, &clean),
+        CliCommand::Servers { command } => match command {
+            ServersCommand::List => servers::list::list(context),
+            ServersCommand::Add(add) => servers::add::add(context, &add),
+            ServersCommand::Remove(remove) => servers::remove::remove(context, &remove),
+            ServersCommand::Test { name } => servers::test::test(context, name.as_deref()),
+            ServersCommand::Import(import) => servers::import::import(context, &import),
+            ServersCommand::Consent(consent) => servers::consent::consent(context, &consent),
+            ServersCommand::Approve(approve) => servers::consent::approve(context, &approve),
         },
-        Some(CliCommand::Doctor { offline }) => {
+        CliCommand::Doctor { offline } => {
             commands::doctor::doctor(context, offline, startup_errors)
         }
-        Some(CliCommand::Export(which)) => commands::export::export(context, &which),
-        Some(CliCommand::Trace(args)) => commands::trace::trace(context, &args),
-        Some(CliCommand::Sessions { command }) => match command {
+        CliCommand::Export(which) => commands::export::export(context, &which),
+        CliCommand::Trace(args) => commands::trace::trace(context, &args),
+        CliCommand::Sessions { command } => match command {
             SessionsCommand::List => commands::sessions::list(context),
             SessionsCommand::Rm(remove) => commands::sessions::remove(context, &remove),
         },
-        Some(CliCommand::Completions { shell }) => commands::manual::completions(context, shell),
-        Some(CliCommand::Man(man)) => commands::manual::man(context, &man),
-        Some(CliCommand::Login(args)) => commands::login::login(context, &args),
-        Some(CliCommand::Logout { at }) => commands::login::logout(context, at.as_deref()),
-        Some(CliCommand::Keeper { command }) => commands::keeper::keeper(context, &command),
-        Some(CliCommand::Proxy(args)) => commands::proxy::proxy(context, &args),
-        Some(CliCommand::Wrap(args)) => commands::wrap::wrap(context, &args),
-        Some(CliCommand::Unwrap(args)) => commands::wrap::unwrap(context, &args),
-        Some(CliCommand::Paths) => commands::paths::paths(context),
+        CliCommand::Completions { shell } => commands::manual::completions(context, shell),
+        CliCommand::Man(man) => commands::manual::man(context, &man),
+        CliCommand::Login(args) => commands::login::login(context, &args),
+        CliCommand::Logout { at } => commands::login::logout(context, at.as_deref()),
+        CliCommand::Keeper { command } => commands::keeper::keeper(context, &command),
+        CliCommand::Proxy(args) => commands::proxy::proxy(context, &args),
+        CliCommand::Wrap(args) => commands::wrap::wrap(context, &args),
+        CliCommand::Unwrap(args) => commands::wrap::unwrap(context, &args),
+        CliCommand::Paths => commands::paths::paths(context),
         // `run` has printed the help text already.
-        Some(CliCommand::Help(_)) => Ok(code::OK),
+        CliCommand::Help(_) => Ok(code::OK),
     }
 }
 

@@ -14,14 +14,8 @@ impl Parser<'_> {
             let word = key.get_ref().as_ref();
             match chords(value.get_ref()) {
                 Some(chords) => {
-                    let word = word.to_owned();
-                    overrides.push((
-                        key.span().start,
-                        KeyOverride {
-                            action: word,
-                            chords,
-                        },
-                    ));
+                    let action = word.to_owned();
+                    overrides.push((key.span().start, KeyOverride { action, chords }));
                 }
                 None => self.notice(
                     value.span().start,

@@ -100,17 +100,17 @@ impl Sse {
             let event = Some(parsed.event).filter(|event| event != "message");
             (event, parsed.data)
         };
-        if event.as_deref() == Some("endpoint") && !data.is_empty() {
-            if let Some(recorder) = &self.recorder {
-                recorder.event(event.as_deref(), id.as_ref(), retry_ms, &data);
-            }
-            return ExchangeEvent::Endpoint { target: Ok(data) };
-        }
-        let data = self.redactor.message(data);
+        let is_endpoint = event.as_deref() == Some("endpoint") && !data.is_empty();
+        let data = if is_endpoint {
+            data
+        } else {
+            self.redactor.message(data)
+        };
         if let Some(recorder) = &self.recorder {
             recorder.event(event.as_deref(), id.as_ref(), retry_ms, &data);
         }
         match event {
+            _ if is_endpoint => ExchangeEvent::Endpoint { target: Ok(data) },
             None => event_or_alive(id, retry_ms, data),
             // Other event types carry no MCP traffic, but their ids still move the cursor.
             Some(_) => event_or_alive(id, retry_ms, String::new()),

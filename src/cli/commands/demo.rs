@@ -139,11 +139,8 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
     screen::check(context)?;
     let exe = std::env::current_exe().map_err(CliError::bug("find the longhaul executable"))?;
     let state: OsString = context.paths.dir().into();
-    let args: Vec<OsString> = ["demo", "--serve", "--background", "--state-dir"]
-        .into_iter()
-        .map(OsString::from)
-        .chain([state])
-        .collect();
+    let args = ["demo", "--serve", "--background", "--state-dir"].map(OsString::from);
+    let args: Vec<OsString> = args.into_iter().chain([state]).collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
     let (mut reader, notices) = context.reader_to_show()?;
     let is_new = reader
@@ -165,13 +162,8 @@ fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
         server(SERVER, ProtocolVersion::V20251125),
         server(MODERN, ProtocolVersion::V20260728),
     ];
-    let calls = if is_new {
-        servers
-            .first()
-            .map_or(Vec::new(), |server| first_calls(&server.name))
-    } else {
-        Vec::new()
-    };
+    let caller = servers.first().filter(|_| is_new);
+    let calls = caller.map_or(Vec::new(), |server| first_calls(&server.name));
     let extra = screen::ScreenOptions {
         reopens_with: format!(
             "longhaul demo{}",

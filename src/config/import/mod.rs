@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// What was done with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum ImportOutcome {
     Imported,
@@ -40,6 +40,7 @@ pub(crate) enum ImportOutcome {
     New,
     /// Already in the configuration.
     Known,
+    #[default]
     Skipped,
 }
 
@@ -58,6 +59,7 @@ impl ImportOutcome {
 }
 
 /// An entry and what was done with it.
+#[derive(Default)]
 pub(crate) struct EntryReport {
     pub(crate) file: String,
     /// As in the file.
@@ -381,14 +383,8 @@ impl EntryReport {
         Self {
             file: text::clean_line(&file.display().to_string()).into_owned(),
             name,
-            known_as: None,
-            outcome: ImportOutcome::Skipped,
-            kind: None,
-            location: None,
-            variables: Vec::new(),
-            has_consent: false,
             notes: vec![why.to_string()],
-            needs: None,
+            ..Self::default()
         }
     }
 

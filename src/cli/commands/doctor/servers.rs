@@ -74,7 +74,7 @@ fn check_server(
     let headers = headers.map(|(name, value)| (name, SecretString::from(value)));
     let mut headers: Vec<(String, SecretString)> = headers.collect();
     let token = token_state(context, url, &headers);
-    let advice = CredentialAdvice::of(context, &server.name, is_new, &headers, &token);
+    let advice = credential_advice(context, &server.name, is_new, &headers, &token);
     if let TokenState::Valid(secret) = &token {
         let value = format!("Bearer {}", secret.expose_secret());
         headers.push(("Authorization".to_owned(), value.into()));
@@ -206,58 +206,52 @@ fn why_not_started(program: &Program) -> Option<String> {
 }
 
 /// What to report for a server that needs credentials: what was sent, and what to do.
-struct CredentialAdvice {
-    message: String,
-    next: String,
-}
+type CredentialAdvice = (String, String);
 
-impl CredentialAdvice {
-    /// `is_new`: the server was selected by its URL, so that its name is not stored yet.
-    fn of(
-        context: &Context<'_>,
-        name: &ServerName,
-        is_new: bool,
-        headers: &[(String, SecretString)],
-        token: &TokenState,
-    ) -> Self {
-        let login = if is_new {
-            "`longhaul login URL`".to_owned()
-        } else {
-            let name = text::shell_word(name.as_str());
-            format!("`longhaul login {name}{}`", context.flags())
-        };
-        let config = context.config.as_ref().ok();
-        let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
-        let variables = server.map(ServerConfig::variables).unwrap_or_default();
-        let (message, next) = if matches!(token, TokenState::Valid(_)) {
-            (
-                "refused the saved sign-in".to_owned(),
-                format!("sign in again with {login}"),
-            )
-        } else if headers.is_empty() {
-            (
-                "requires credentials".to_owned(),
-                format!(
-                    "sign in with {login}, or pass them with -H, --bearer-env or a header in the configuration"
-                ),
-            )
-        } else if variables.is_empty()
-            || !context.global.header.is_empty()
-            || context.global.bearer_env.is_some()
-        {
-            let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
-            (
-                format!("refused the credentials in {}", names.join(", ")),
-                "pass others with -H, --bearer-env or a header in the configuration".to_owned(),
-            )
-        } else {
-            let variables = variables.join(", $");
-            (
-                format!("refused the credentials from ${variables}"),
-                format!("check ${variables} where you start longhaul"),
-            )
-        };
-        Self { message, next }
+/// `is_new`: the server was selected by its URL, so that its name is not stored yet.
+fn credential_advice(
+    context: &Context<'_>,
+    name: &ServerName,
+    is_new: bool,
+    headers: &[(String, SecretString)],
+    token: &TokenState,
+) -> CredentialAdvice {
+    let login = if is_new {
+        "`longhaul login URL`".to_owned()
+    } else {
+        let name = text::shell_word(name.as_str());
+        format!("`longhaul login {name}{}`", context.flags())
+    };
+    let config = context.config.as_ref().ok();
+    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+    let variables = server.map(ServerConfig::variables).unwrap_or_default();
+    if matches!(token, TokenState::Valid(_)) {
+        (
+            "refused the saved sign-in".to_owned(),
+            format!("sign in again with {login}"),
+        )
+    } else if headers.is_empty() {
+        (
+            "requires credentials".to_owned(),
+            format!(
+                "sign in with {login}, or pass them with -H, --bearer-env or a header in the configuration"
+            ),
+        )
+    } else if variables.is_empty()
+        || !context.global.header.is_empty()
+        || context.global.bearer_env.is_some()
+    {
+        let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+        (
+            format!("refused the credentials in {}", names.join(", ")),
+            "pass others with -H, --bearer-env or a header in the configuration".to_owned(),
+        )
+    } else {
+        let variables = variables.join(", $");
+        (
+            format!("refused the credentials from ${variables}"),
+            format!("check ${variables} where you start longhaul"),
+        )
     }
 }
 
@@ -373,8 +367,8 @@ fn report_failure(
             "longhaul sends nothing to it until that is fixed, and no option changes that",
         ),
         Obstacle::NeedsLogin => {
-            let message = format!("{origin} {}", advice.message);
-            checks.wrong(message, advice.next.clone());
+            let (message, next) = advice;
+            checks.wrong(format!("{origin} {message}"), next);
         }
         Obstacle::Refused(status) => checks.wrong(
             format!("{origin} answers with HTTP {status}"),

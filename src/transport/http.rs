@@ -125,12 +125,11 @@ impl Http {
     /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
-        let traffic = inner.traffic.as_ref();
-        let recorder = traffic.map(|traffic| traffic.start_exchange(task, &inner.secrets));
-        let end_recorder = recorder.clone().map(DroppedExchange::new);
+        let recorder = ExchangeRecorder::start(inner.traffic.as_ref(), task, &inner.secrets);
+        let end_recorder = DroppedExchange::new(recorder.clone());
         let sending = async move {
             let mut extra_requests = 0;
-            let head = inner.send(request, recorder, &mut extra_requests).await;
+            let head = inner.send(request, &recorder, &mut extra_requests).await;
             (head, extra_requests)
         };
         Exchange::new(sending, end_recorder)
@@ -173,7 +172,7 @@ impl Inner {
     async fn send(
         &self,
         request: Request,
-        recorder: Option<ExchangeRecorder>,
+        recorder: &ExchangeRecorder,
         extra_requests: &mut u32,
     ) -> Head {
         if let Some(session) = &request.session {
@@ -190,7 +189,6 @@ impl Inner {
             Ok(outgoing) => outgoing,
             Err(error) => return self.not_sent(&error),
         };
-        let recorder = recorder.as_ref();
         let mut redirects = 0;
         let mut has_retried = false;
         loop {
@@ -207,7 +205,7 @@ impl Inner {
             };
             let status = response.status();
             if status.is_success() {
-                return self.read_body(response, outgoing.url, recorder.cloned());
+                return self.read_body(response, outgoing.url, recorder.clone());
             }
             let location = response.headers().get(LOCATION);
             if let Some(location) = location.filter(|_| status.is_redirection()) {
@@ -254,7 +252,7 @@ impl Inner {
     async fn send_once(
         &self,
         outgoing: &Outgoing,
-        recorder: Option<&ExchangeRecorder>,
+        recorder: &ExchangeRecorder,
     ) -> Result<Response, ExchangeEvent> {
         let Outgoing {
             method,
@@ -262,9 +260,7 @@ impl Inner {
             headers,
             ..
         } = outgoing;
-        if let Some(recorder) = recorder {
-            recorder.request(method, url, headers, outgoing.recorded_body.as_deref());
-        }
+        recorder.request(method, url, headers, outgoing.recorded_body.as_deref());
         let HttpClient { client, has_roots } = &outgoing.client;
         let mut sending = client
             .request(method.clone(), url.clone())
@@ -279,9 +275,7 @@ impl Inner {
         if let Some(session) = text_of(response.headers(), SESSION_ID) {
             self.secrets.add_session(session);
         }
-        if let Some(recorder) = recorder {
-            recorder.response_head(response.status(), response.headers());
-        }
+        recorder.response_head(response.status(), response.headers());
         Ok(response)
     }
 
@@ -290,7 +284,7 @@ impl Inner {
         &self,
         response: Response,
         sent: Option<&SecretString>,
-        recorder: Option<&ExchangeRecorder>,
+        recorder: &ExchangeRecorder,
     ) -> (HttpError, Option<SecretString>) {
         let status = response.status();
         let is_auth_error = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
@@ -416,7 +410,7 @@ impl Inner {
         Ok(slot.insert(client).clone())
     }
 
-    fn read_body(&self, response: Response, url: Url, recorder: Option<ExchangeRecorder>) -> Head {
+    fn read_body(&self, response: Response, url: Url, recorder: ExchangeRecorder) -> Head {
         let headers = response.headers();
         let session = text_of(headers, SESSION_ID)
             .filter(|id| !id.is_empty())
@@ -472,7 +466,7 @@ impl Inner {
 async fn read_error(
     response: Response,
     mut redactor: Redactor,
-    recorder: Option<&ExchangeRecorder>,
+    recorder: &ExchangeRecorder,
 ) -> HttpError {
     let status = response.status();
     let headers = response.headers().clone();
@@ -490,7 +484,7 @@ async fn read_error(
     // After the timeout, use what has arrived.
     let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await;
     let body = redactor.message(String::from_utf8_lossy(&body).into_owned());
-    if let Some(recorder) = recorder.filter(|_| !body.is_empty()) {
+    if !body.is_empty() {
         recorder.response_body(&body);
     }
     error_response::read(status, &headers, body.as_bytes())

@@ -25,7 +25,7 @@ const DATA_PREFIX: &[u8] = b"data: ";
 pub struct Sse {
     splitter: Splitter,
     redactor: Redactor,
-    recorder: Option<ExchangeRecorder>,
+    recorder: ExchangeRecorder,
     has_ended: bool,
 }
 
@@ -35,18 +35,14 @@ impl Sse {
         Self {
             splitter: Splitter::new(cap_bytes),
             redactor: Secrets::default().redactor(),
-            recorder: None,
+            recorder: ExchangeRecorder::default(),
             has_ended: false,
         }
     }
 
     /// Redacts secrets and records every event.
     #[must_use]
-    pub(super) fn with_redactor(
-        mut self,
-        redactor: Redactor,
-        recorder: Option<ExchangeRecorder>,
-    ) -> Self {
+    pub(super) fn with_redactor(mut self, redactor: Redactor, recorder: ExchangeRecorder) -> Self {
         (self.redactor, self.recorder) = (redactor, recorder);
         self
     }
@@ -106,9 +102,8 @@ impl Sse {
         } else {
             self.redactor.message(data)
         };
-        if let Some(recorder) = &self.recorder {
-            recorder.event(event.as_deref(), id.as_ref(), retry_ms, &data);
-        }
+        self.recorder
+            .event(event.as_deref(), id.as_ref(), retry_ms, &data);
         match event {
             _ if is_endpoint => ExchangeEvent::Endpoint { target: Ok(data) },
             None => event_or_alive(id, retry_ms, data),

@@ -223,12 +223,11 @@ impl Stdio {
         request: Request,
     ) -> BoxStream<'static, ExchangeEvent> {
         let stdio = self.clone();
-        let traffic = self.inner.options.traffic.as_ref();
-        let recorder =
-            traffic.map(|traffic| traffic.start_exchange(task, &self.inner.options.secrets));
+        let options = &self.inner.options;
+        let recorder = ExchangeRecorder::start(options.traffic.as_ref(), task, &options.secrets);
         match request.method {
             Method::Get { .. } => {
-                let mut end_recorder = recorder.clone().map(DroppedExchange::new);
+                let mut end_recorder = DroppedExchange::new(recorder.clone());
                 let started = stream::once(async move { stdio.start(recorder).await });
                 let events = started.flat_map(events_of).inspect(move |event| {
                     let is_last = matches!(
@@ -237,7 +236,7 @@ impl Stdio {
                             | ExchangeEvent::Broken { .. }
                             | ExchangeEvent::TooLarge { .. }
                     );
-                    if let Some(end_recorder) = end_recorder.as_mut().filter(|_| is_last) {
+                    if is_last {
                         end_recorder.record_end(event);
                     }
                 });
@@ -269,7 +268,7 @@ impl Stdio {
             .is_some_and(|process| process.exit_reason.borrow().is_none())
     }
 
-    async fn post(&self, body: String, recorder: Option<ExchangeRecorder>) -> Vec<ExchangeEvent> {
+    async fn post(&self, body: String, recorder: ExchangeRecorder) -> Vec<ExchangeEvent> {
         let Some(process) = self.inner.process().clone() else {
             return vec![ExchangeEvent::not_sent("the server process is not running")];
         };
@@ -280,9 +279,7 @@ impl Stdio {
         // JSON strings contain no raw line breaks, and between values they are only whitespace.
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
-        if let Some(recorder) = &recorder {
-            recorder.line(Direction::Sent, line.as_bytes());
-        }
+        recorder.line(Direction::Sent, line.as_bytes());
         let line = self
             .inner
             .options
@@ -299,7 +296,7 @@ impl Stdio {
         vec![ExchangeEvent::NoAnswer { why }]
     }
 
-    async fn start(&self, recorder: Option<ExchangeRecorder>) -> Result<Box<Output>, StartError> {
+    async fn start(&self, recorder: ExchangeRecorder) -> Result<Box<Output>, StartError> {
         let inherited = self.inner.inherited().take();
         if let Some(mut output) = inherited {
             output.recorder = recorder;
@@ -406,7 +403,7 @@ impl Stdio {
             is_stdout_done: false,
             stray_lines: 0,
             redactor: options.secrets.redactor(),
-            recorder: None,
+            recorder: ExchangeRecorder::default(),
         })
     }
 }

@@ -112,20 +112,6 @@ impl TrafficRecorder {
         }
     }
 
-    /// Starts recording an exchange, of one `task` or of a shared stream, with `secrets` redacted.
-    pub(super) fn start_exchange(
-        &self,
-        task: Option<TaskId>,
-        secrets: &Secrets,
-    ) -> ExchangeRecorder {
-        ExchangeRecorder {
-            traffic: self.clone(),
-            secrets: secrets.clone(),
-            number: self.inner.exchanges.fetch_add(1, Ordering::Relaxed) + 1,
-            task,
-        }
-    }
-
     fn known(&self) -> MutexGuard<'_, VecDeque<(String, TaskId)>> {
         self.inner
             .known
@@ -207,18 +193,33 @@ impl RpcId<'_> {
     }
 }
 
-/// Records one exchange.
-#[derive(Clone)]
+/// Records one exchange, or nothing.
+#[derive(Clone, Default)]
 pub(super) struct ExchangeRecorder {
-    traffic: TrafficRecorder,
+    traffic: Option<TrafficRecorder>,
     secrets: Secrets,
     number: u64,
     task: Option<TaskId>,
 }
 
 impl ExchangeRecorder {
-    pub(super) fn is_on(&self) -> bool {
-        self.traffic.inner.switch.is_on()
+    /// Records the next exchange of `traffic`, for `task` if it belongs to only that one.
+    pub(super) fn start(
+        traffic: Option<&TrafficRecorder>,
+        task: Option<TaskId>,
+        secrets: &Secrets,
+    ) -> Self {
+        let next = |it: &TrafficRecorder| it.inner.exchanges.fetch_add(1, Ordering::Relaxed) + 1;
+        Self {
+            number: traffic.map_or(0, next),
+            traffic: traffic.cloned(),
+            secrets: secrets.clone(),
+            task,
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.traffic.as_ref().is_some_and(|it| it.switch().is_on())
     }
 
     pub(super) fn request(
@@ -376,9 +377,11 @@ impl ExchangeRecorder {
 
     /// Remembers the request id of this exchange's task.
     fn note_call(&self, message: &str) {
-        let Some(task) = &self.task else { return };
+        let (Some(traffic), Some(task)) = (&self.traffic, &self.task) else {
+            return;
+        };
         if let Some(RpcId::Text(id)) = parse_ids(message).and_then(|message| message.id) {
-            self.traffic.add_calls([(id.into_owned(), task.clone())]);
+            traffic.add_calls([(id.into_owned(), task.clone())]);
         }
     }
 
@@ -392,7 +395,7 @@ impl ExchangeRecorder {
             id,
             params.and_then(|params| params.token.or(params.request)),
         ];
-        let known = self.traffic.known();
+        let known = self.traffic.as_ref()?.known();
         ids.into_iter().flatten().find_map(|id| {
             let id = id.text();
             let found = known.iter().rev().find(|(call, _)| *call == id);
@@ -405,7 +408,9 @@ impl ExchangeRecorder {
     }
 
     fn record_for(&self, task: Option<TaskId>, dir: Direction, what: TrafficKind) {
-        let inner = &self.traffic.inner;
+        let Some(TrafficRecorder { inner }) = &self.traffic else {
+            return;
+        };
         inner.writer.take(TrafficEntry {
             at: (inner.now)(),
             dir,
@@ -511,12 +516,12 @@ pub(super) mod tests {
         let (traffic, kept) = traffic();
         let task = TaskId::from_bits(5);
         let secrets = Secrets::default();
-        let own = traffic.start_exchange(Some(task.clone()), &secrets);
+        let own = ExchangeRecorder::start(Some(&traffic), Some(task.clone()), &secrets);
         own.line(
             Direction::Sent,
             b"{\"id\":\"a-1\",\"method\":\"tools/call\"}\n",
         );
-        let shared = traffic.start_exchange(None, &secrets);
+        let shared = ExchangeRecorder::start(Some(&traffic), None, &secrets);
         for message in [
             r#"{"method":"notifications/progress","params":{"progressToken":"a-1"}}"#,
             r#"{"id":"a-1","result":{}}"#,

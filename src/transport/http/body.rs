@@ -54,7 +54,7 @@ pub(in crate::transport) enum Reader {
         cap: usize,
         is_kept: bool,
         redactor: Redactor,
-        recorder: Option<ExchangeRecorder>,
+        recorder: ExchangeRecorder,
         share: ByteShare,
     },
 }
@@ -122,9 +122,7 @@ impl Reader {
                     None if read.is_empty() => return Poll::Ready(ExchangeEvent::Ended),
                     None => {
                         let data = redactor.message(into_text(std::mem::take(read)));
-                        if let Some(recorder) = recorder {
-                            recorder.response_body(&data);
-                        }
+                        recorder.response_body(&data);
                         // Counted until the consumer polls again: it may not have room for this event yet.
                         *bytes = Box::pin(stream::empty());
                         return Poll::Ready(ExchangeEvent::message(data));

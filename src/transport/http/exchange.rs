@@ -15,14 +15,14 @@ use crate::{
 /// The events of one exchange; see [`Http::exchange`](super::Http::exchange).
 pub struct Exchange {
     stage: Stage,
-    end_recorder: Option<DroppedExchange>,
+    end_recorder: DroppedExchange,
 }
 
 impl Exchange {
     /// An exchange that begins with `sending`, which also gives the number of requests beyond the first.
     pub(super) fn new(
         sending: impl Future<Output = (Head, u32)> + Send + 'static,
-        end_recorder: Option<DroppedExchange>,
+        end_recorder: DroppedExchange,
     ) -> Self {
         Self {
             stage: Stage::Sending(Box::pin(sending)),
@@ -36,8 +36,8 @@ impl Exchange {
             Head::Body(event, reader) => (event, Stage::Reading(reader)),
         };
         let is_last = matches!(next, Stage::Ended);
-        if let Some(end_recorder) = self.end_recorder.as_mut().filter(|_| is_last) {
-            end_recorder.record_end(&event);
+        if is_last {
+            self.end_recorder.record_end(&event);
         }
         self.stage = next;
         event
@@ -68,9 +68,7 @@ impl Stream for Exchange {
                         | ExchangeEvent::Broken { .. }
                         | ExchangeEvent::TooLarge { .. }
                 ) {
-                    if let Some(end_recorder) = &mut self.end_recorder {
-                        end_recorder.record_end(&event);
-                    }
+                    self.end_recorder.record_end(&event);
                     // Dropping the reader closes the connection, even if the stream itself is kept.
                     self.stage = Stage::Ended;
                 }

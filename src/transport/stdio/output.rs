@@ -49,7 +49,7 @@ pub(super) struct Output {
     /// Lines that were not messages.
     pub(super) stray_lines: u64,
     pub(super) redactor: Redactor,
-    pub(super) recorder: Option<ExchangeRecorder>,
+    pub(super) recorder: ExchangeRecorder,
 }
 
 impl Drop for Output {
@@ -120,9 +120,7 @@ impl Output {
     /// The end of a line that exceeds the cap: only the request that it answers gets no answer.
     fn skipped(&self, mut outline: Outline, rest: &[u8]) -> ExchangeEvent {
         outline.feed(rest);
-        if let Some(recorder) = &self.recorder {
-            recorder.line(Direction::Received, b"(too large)");
-        }
+        self.recorder.line(Direction::Received, b"(too large)");
         if let Some(request_id) = outline.answered_request() {
             let cap = self.cap;
             return ExchangeEvent::ResponseTooLarge { request_id, cap };
@@ -136,17 +134,13 @@ impl Output {
         let line = line.trim_ascii();
         if matches!(line.first(), Some(b'{' | b'[')) {
             let message = self.redactor.message(into_text(line.to_vec()));
-            if let Some(recorder) = &self.recorder {
-                recorder.line(Direction::Received, message.as_bytes());
-            }
+            self.recorder.line(Direction::Received, message.as_bytes());
             return Some(ExchangeEvent::message(message));
-        }
-        if let Some(recorder) = self.recorder.as_ref().filter(|_| !line.is_empty()) {
-            recorder.line(Direction::Received, line);
         }
         if line.is_empty() {
             return None;
         }
+        self.recorder.line(Direction::Received, line);
         // Many programs print a banner when they start.
         self.stray_lines += 1;
         let line = line.get(..LOG_LINE_BYTES).unwrap_or(line);

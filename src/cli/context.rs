@@ -80,6 +80,12 @@ impl Context<'_> {
         Ok(code::OK)
     }
 
+    /// Prints the JSON document of a command, indented.
+    pub(super) fn print_document(&mut self, document: impl Into<Value>) -> Result<u8, CliError> {
+        self.terminal.print_pretty(document)?;
+        Ok(code::OK)
+    }
+
     /// The configuration, for a command that needs it; fails if it cannot be read.
     pub(super) fn config(&self) -> Result<&Config, CliError> {
         self.config.as_ref().map_err(|error| error.clone().into())

@@ -87,11 +87,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         }
     };
     let mut err = InterruptibleWriter::new(std::io::stderr());
-    let mut terminal = Terminal::new(out, &mut err, cli.global.quiet, cli.global.ascii);
+    let (is_quiet, is_ascii) = (cli.global.quiet, cli.global.ascii);
+    let terminal = Terminal::new(out, &mut err, is_quiet, is_ascii);
     guard::install_panic_hook();
     // If this fails, a write beyond the limit ends the process, which is the default.
     let _ = survive_file_size_limit();
-    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &args, &mut terminal)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| dispatch(cli, &args, terminal)));
     let Ok(outcome) = outcome else {
         return ExitCode::from(code::BUG);
     };
@@ -101,6 +102,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Err(CliError::StdoutUnread(StdoutLoss::Closed)) => code::OK,
         Err(CliError::StdoutUnread(StdoutLoss::Stalled)) => code::INTERRUPTED,
         Err(CliError::Message { code, text: words }) => {
+            let mut terminal = Terminal::new(out, &mut err, is_quiet, is_ascii);
             terminal.report(&format!("longhaul: {words}"));
             code
         }
@@ -110,7 +112,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     ExitCode::from(if is_bug { code::BUG } else { code })
 }
 
-fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Result<u8, CliError> {
+fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Result<u8, CliError> {
     let Cli {
         mut global,
         command,
@@ -173,7 +175,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], terminal: &mut Terminal<'_>) -> Re
         logins,
         global,
         paths,
-        terminal: terminal.reborrow(),
+        terminal,
         clock: Clock::start(),
         config,
         config_mark,

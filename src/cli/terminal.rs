@@ -77,21 +77,6 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// The same terminal with a shorter lifetime.
-    pub(super) fn reborrow(&mut self) -> Terminal<'_> {
-        Terminal {
-            out: &mut *self.out,
-            err: &mut *self.err,
-            out_columns: self.out_columns,
-            err_columns: self.err_columns,
-            is_quiet: self.is_quiet,
-            has_bar: self.has_bar,
-            prompt: self.prompt.clone(),
-            unread: self.unread,
-            ending: self.ending,
-        }
-    }
-
     /// Whether stdin and stdout are a terminal.
     pub(super) fn is_for_people(&self) -> bool {
         self.out_columns.is_some() && io::stdin().is_terminal()

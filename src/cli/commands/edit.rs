@@ -67,8 +67,7 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let task = context.find(&mut reader, id.as_str())?;
     if context.global.json {
         let document = task_document::document(context, &mut reader, &task)?;
-        context.terminal.print_pretty(document)?;
-        return Ok(code::OK);
+        return context.print_document(document);
     }
     let limit_text = |limit: Option<Duration>| Some(limit.map_or("off".to_owned(), text::duration));
     let rows = [

@@ -61,8 +61,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
             .iter()
             .map(|task| document_with(context, &mut reader, task, &driver))
             .collect::<Result<Vec<_>, _>>()?;
-        context.terminal.print_pretty(documents)?;
-        return Ok(code::OK);
+        return context.print_document(documents);
     }
     if tasks.is_empty() {
         let hint = is_empty

@@ -29,8 +29,7 @@ pub(in crate::cli) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
             .iter()
             .map(|(key, path)| ((*key).to_owned(), json!(path.to_string_lossy())))
             .collect();
-        context.terminal.print_pretty(document)?;
-        return Ok(code::OK);
+        return context.print_document(document);
     }
     for (key, path) in rows {
         context.print(&format!("{key:<8} {}", path.display()))?;

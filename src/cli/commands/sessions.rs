@@ -85,8 +85,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         }));
     }
     if context.global.json {
-        context.terminal.print_pretty(all)?;
-        return Ok(code::OK);
+        return context.print_document(all);
     }
     if all.is_empty() {
         context.info("no sessions yet; `longhaul call TOOL` creates one");

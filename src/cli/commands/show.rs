@@ -21,8 +21,7 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
     let task = context.find(&mut reader, id)?;
     if context.global.json {
         let document = document(context, &mut reader, &task)?;
-        context.terminal.print_pretty(document)?;
-        return Ok(code::OK);
+        return context.print_document(document);
     }
     let driver = DriverInfo::of(context, std::slice::from_ref(&task));
     let contact = driver.contact(&task);

@@ -37,8 +37,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
             .filter(|tool| tool.is_offered())
             .map(|tool| documents::tool(name.as_str(), tool, &if_cut(tool)))
             .collect();
-        context.terminal.print_pretty(document)?;
-        return Ok(code::OK);
+        return context.print_document(document);
     }
     let ending = context.terminal.ending;
     for tool in &tools {

@@ -68,8 +68,9 @@ fn unwrap_file(
     args: &WrapArgs,
     mut file: WrapFile,
 ) -> Result<Vec<String>, CliError> {
-    let fail = |error: &WrapError| failed(&file.file, error);
-    let mut backup = Backup::of(&file.target).map_err(|error| fail(&error))?;
+    let host_file = file.file.clone();
+    let fail = |error: WrapError| failed(&host_file, &error);
+    let mut backup = Backup::of(&file.target).map_err(fail)?;
     let mut kept = Vec::new();
     let mut restored = Vec::new();
     for replaced in std::mem::take(&mut backup.replaced) {
@@ -115,11 +116,9 @@ fn unwrap_file(
     if restored.is_empty() || !agrees(context, &file.file, &change, args.yes)? {
         return Ok(Vec::new());
     }
-    file.save().map_err(|error| failed(&file.file, &error))?;
+    file.save().map_err(fail)?;
     backup.replaced = kept;
-    backup
-        .save(&file.target)
-        .map_err(|error| failed(&file.file, &error))?;
+    backup.save(&file.target).map_err(fail)?;
     let names = restored.join(", ");
     let line = format!("{}: unwrapped {names}", file.file.shown());
     context.print(&text::clean_line(&line))?;
@@ -155,9 +154,10 @@ fn wrap_file(
     args: &WrapArgs,
     mut file: WrapFile,
 ) -> Result<Vec<String>, CliError> {
-    let project = file.file.project.clone();
-    let entries = file.entries().map_err(|error| failed(&file.file, &error))?;
-    let backup = Backup::of(&file.target).map_err(|error| failed(&file.file, &error))?;
+    let host_file = file.file.clone();
+    let fail = |error: WrapError| failed(&host_file, &error);
+    let entries = file.entries().map_err(fail)?;
+    let backup = Backup::of(&file.target).map_err(fail)?;
     let is_ours = |entry: &WrappableEntry| {
         let mut replaced = backup.replaced.iter();
         let stands = |it: &Replaced| it.server == entry.name && file.restored(it).is_some();
@@ -206,12 +206,10 @@ fn wrap_file(
             env: passed,
             forwarded: report.variables.clone(),
         };
-        let (original, wrapped) = file
-            .wrap(entry, &command)
-            .map_err(|error| failed(&file.file, &error))?;
+        let (original, wrapped) = file.wrap(entry, &command).map_err(fail)?;
         replaced.push(Replaced {
             server: entry.name.clone(),
-            project: project.clone(),
+            project: host_file.project.clone(),
             original,
             wrapped,
         });

@@ -26,8 +26,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
         .chain(not_configured.map(session_only))
         .unzip();
     if context.global.json {
-        context.terminal.print_pretty(document)?;
-        return Ok(code::OK);
+        return context.print_document(document);
     }
     for notice in config.notices.clone() {
         context.report(&notice);

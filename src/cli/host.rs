@@ -100,13 +100,12 @@ pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliErr
                 text::shell_word(host)
             ),
         )),
-        Some(NOT_FOUND) => Err(CliError::new(code::UNREACHABLE, not_installed(host))),
+        Some(NOT_FOUND) => Err(CliError::new(
+            code::UNREACHABLE,
+            format!("longhaul was not found on {host}; install it there: cargo install longhaul"),
+        )),
         Some(exit) => Ok(u8::try_from(exit).unwrap_or(code::BUG)),
     }
-}
-
-fn not_installed(host: &str) -> String {
-    format!("longhaul was not found on {host}; install it there: cargo install longhaul")
 }
 
 /// The far command for the remote shell, each argument in quotes. `--host=` keeps it from going on to a third machine.

@@ -11,8 +11,11 @@ pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|text| clean(text)).collect();
     let mut constraint = clean(&field.expected());
-    if let Some(labels) = choice_labels(field) {
-        constraint = format!("{constraint} ({labels})");
+    // The titles of choices, if they differ from the values.
+    let labels = field.labels.iter().take(12).map(|label| clean(label));
+    let labels: Vec<String> = labels.collect();
+    if !labels.is_empty() {
+        constraint = format!("{constraint} ({})", labels.join(", "));
     }
     let line = format!("{constraint}   {}", about.join(": "));
     line.trim_end().to_owned()
@@ -61,17 +64,6 @@ pub(super) fn question_lines(
         }
     }
     out
-}
-
-/// The titles of choices, if they differ from the values.
-fn choice_labels(field: &crate::domain::ArgumentSpec) -> Option<String> {
-    let labels: Vec<String> = field
-        .labels
-        .iter()
-        .take(12)
-        .map(|label| text::clean_line(label).into_owned())
-        .collect();
-    (!labels.is_empty()).then(|| labels.join(", "))
 }
 
 /// When the server's task expires, if it said so.

@@ -90,10 +90,6 @@ impl Sessions {
         self.inner.sessions.read().await.contains_key(id)
     }
 
-    fn current_connection() -> Option<Arc<ConnectionHandle>> {
-        CONNECTION.try_with(Arc::clone).ok()
-    }
-
     fn remember(&self, id: &SessionId, request: RequestId, handle: &Arc<RequestHandle>) {
         let mut calls = locked(&self.calls);
         calls.retain(|_, handle| handle.strong_count() > 0);
@@ -215,7 +211,9 @@ impl SessionManager for Sessions {
             Ok::<_, LocalSessionManagerError>(stream)
         });
         let stream = stream.await.map_err(store_error)??;
-        Ok(self.events.follow(&stream, 0, Self::current_connection()))
+        Ok(self
+            .events
+            .follow(&stream, 0, CONNECTION.try_with(Arc::clone).ok()))
     }
 
     async fn accept_message(
@@ -250,7 +248,7 @@ impl SessionManager for Sessions {
             None => return Err(store_error("unknown event id")),
         };
         self.events
-            .resume(&position, Self::current_connection())
+            .resume(&position, CONNECTION.try_with(Arc::clone).ok())
             .map_err(store_error)
     }
 

@@ -137,8 +137,7 @@ impl TraceReader {
     /// # Errors
     /// [`StoreError::CannotOpen`].
     pub fn of_all(paths: &Paths) -> Result<Self, StoreError> {
-        let records = Vec::new();
-        let mut all = Self { records };
+        let mut all = Self::of_servers(paths, []);
         all.take_in(paths)?;
         Ok(all)
     }

@@ -29,35 +29,28 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// One event is larger than the cap, which ends the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one event is larger than {cap} bytes")]
-pub struct Oversize {
+pub(super) struct Oversize {
     /// The cap in bytes.
-    pub cap: usize,
+    pub(super) cap: usize,
 }
 
 /// One whole normalized frame, with at least one of data, id and retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Valid UTF-8; a slice of the received chunk if the frame was in one piece and in normal form.
-    text: Bytes,
-    id: Option<EventId>,
-    retry_ms: Option<u64>,
-}
-
-impl Frame {
-    /// The text (valid UTF-8), the id and the retry time in milliseconds.
+pub(super) struct Frame {
+    /// The lines that an event parser needs: at least one `data:`, then `event:` unless the type is `message` (the
+    /// default), then a blank line. Its line ends are LF. It has no byte order mark, comment or unknown field.
     ///
-    /// The text has the lines that an event parser needs: at least one `data:`, then `event:` unless the type is
-    /// `message` (the default), then a blank line. Its line ends are LF. It has no byte order mark, comment or unknown
-    /// field. The id is the last `id:` line without NUL; an empty one resets the cursor. The retry time is the last
-    /// `retry:` line made of digits only.
-    pub fn into_parts(self) -> (Bytes, Option<EventId>, Option<u64>) {
-        (self.text, self.id, self.retry_ms)
-    }
+    /// Valid UTF-8; a slice of the received chunk if the frame was in one piece and in normal form.
+    pub(super) text: Bytes,
+    /// The frame's last `id:` line without NUL; an empty one resets the cursor.
+    pub(super) id: Option<EventId>,
+    /// The frame's last `retry:` line made of digits only, in milliseconds.
+    pub(super) retry_ms: Option<u64>,
 }
 
 /// What [`Splitter::take`] finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SplitItem {
+pub(super) enum SplitItem {
     /// A whole frame.
     Frame(Frame),
     /// A chunk was used up without completing a frame: a comment, or part of a larger frame.
@@ -66,7 +59,7 @@ pub enum SplitItem {
 
 /// Splits a byte stream into frames.
 #[derive(Debug)]
-pub struct Splitter {
+pub(super) struct Splitter {
     cap: usize,
     chunks: VecDeque<Bytes>,
     /// How many bytes of a leading byte order mark have been seen; `None` once past the start of the stream.
@@ -85,7 +78,7 @@ pub struct Splitter {
 
 impl Splitter {
     /// A splitter for a new stream; `cap_bytes` bounds the lines of one event.
-    pub fn new(cap_bytes: usize) -> Self {
+    pub(super) fn new(cap_bytes: usize) -> Self {
         Self {
             cap: cap_bytes,
             chunks: VecDeque::new(),
@@ -101,14 +94,14 @@ impl Splitter {
     }
 
     /// Queues the next bytes; [`Self::take`] scans them.
-    pub fn feed(&mut self, chunk: Bytes) {
+    pub(super) fn feed(&mut self, chunk: Bytes) {
         if !chunk.is_empty() && !self.has_failed {
             self.chunks.push_back(chunk);
         }
     }
 
     /// Bytes buffered of an incomplete event.
-    pub fn held_bytes(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.block.kept_bytes + self.line.len()
     }
 
@@ -118,7 +111,7 @@ impl Splitter {
     ///
     /// # Errors
     /// [`Oversize`] once an event exceeds the cap, and for every call after that.
-    pub fn take(&mut self) -> Result<Option<SplitItem>, Oversize> {
+    pub(super) fn take(&mut self) -> Result<Option<SplitItem>, Oversize> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             match self.take_frame(&mut chunk) {
                 Ok(Some(frame)) => {

@@ -13,7 +13,7 @@
 mod error_response;
 mod error_text;
 mod fetch;
-pub mod frame;
+mod frame;
 pub mod http;
 mod process_guard;
 mod secrets;
@@ -23,7 +23,7 @@ mod traffic;
 mod written;
 
 pub use fetch::{FetchError, FetchRequest, FetchResponse, Fetcher};
-pub use frame::{DEFAULT_CAP_BYTES, Frame, Oversize, SplitItem, Splitter};
+pub use frame::DEFAULT_CAP_BYTES;
 pub use http::{
     Http,
     client::ensure_provider,

@@ -76,7 +76,7 @@ impl Sse {
     }
 
     fn on_frame(&mut self, frame: Frame) -> ExchangeEvent {
-        let (text, id, retry_ms) = frame.into_parts();
+        let Frame { text, id, retry_ms } = frame;
         let id = id.map(|id| match self.redactor.text(&id) {
             Cow::Owned(masked) => masked.into(),
             Cow::Borrowed(_) => id,

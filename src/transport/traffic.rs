@@ -154,10 +154,6 @@ fn redacted_url(text: &str) -> String {
     shown
 }
 
-fn is_secret_header(name: &str) -> bool {
-    is_credential(name) && !PUBLIC_HEADERS.contains(&name)
-}
-
 /// The ids in a message that tell which call it belongs to.
 #[derive(Deserialize)]
 struct MessageIds<'m> {
@@ -358,8 +354,8 @@ impl ExchangeRecorder {
         let recorded = headers.iter().map(|(name, value)| {
             let name = name.as_str();
             // Last-Event-ID is marked as sensitive, but the events show the same id, with its secrets redacted.
-            let is_secret =
-                is_secret_header(name) || value.is_sensitive() && name != "last-event-id";
+            let is_secret = is_credential(name) && !PUBLIC_HEADERS.contains(&name)
+                || value.is_sensitive() && name != "last-event-id";
             let value = if is_secret {
                 REDACTED.to_owned()
             } else {
@@ -436,8 +432,9 @@ pub(super) struct DroppedExchange {
 
 impl DroppedExchange {
     pub(super) fn new(recorder: ExchangeRecorder) -> Self {
-        let recorder = Some(recorder);
-        Self { recorder }
+        Self {
+            recorder: Some(recorder),
+        }
     }
 
     /// Records that `event` was the last one.

@@ -248,15 +248,11 @@ impl Follower<'_, '_> {
             } else {
                 awaits_detach.then_some(SILENT_WAIT)
             };
-            let event = if let Some(recheck_after) = recheck_after {
-                let Ok(event) = tokio::time::timeout(recheck_after, next).await else {
-                    continue;
-                };
-                event?
-            } else {
-                next.await?
+            let patience = recheck_after.unwrap_or(Duration::MAX);
+            let Ok(event) = tokio::time::timeout(patience, next).await else {
+                continue;
             };
-            if let Some(left) = self.on_event(&event)? {
+            if let Some(left) = self.on_event(&event?)? {
                 return Ok(left);
             }
         }

@@ -115,12 +115,8 @@ impl ControlSocket {
             }
             Fault::ForgetSession => {
                 let count = self.sessions.forget_all().await;
-                let unit = if count == 1 {
-                    "MCP session"
-                } else {
-                    "MCP sessions"
-                };
-                format!("dropped {count} {unit}")
+                let ending = if count == 1 { "" } else { "s" };
+                format!("dropped {count} MCP session{ending}")
             }
             Fault::FailPolls { seconds } => {
                 self.faults.fail_polls.start(Duration::from_secs(seconds));

@@ -243,14 +243,11 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
         CheckpointStatus::Completed => format!("Finished {}", args.dataset_name),
         other => format!("Stopped at record {processed}: {}", other.label()),
     };
-    context.log(
-        if status == CheckpointStatus::Failed {
-            LogSeverity::Warning
-        } else {
-            LogSeverity::Info
-        },
-        message,
-    );
+    let severity = match status {
+        CheckpointStatus::Failed => LogSeverity::Warning,
+        _ => LogSeverity::Info,
+    };
+    context.log(severity, message);
     let response = json!({
         "status": status.label(),
         "task_id": task_id,

@@ -68,12 +68,8 @@ fn named_tasks(
 ) -> Result<Vec<Task>, CliError> {
     let mut tasks: Vec<Task> = Vec::new();
     if let Some(tag) = &wait.tag {
-        let of_tag = reader.tasks(ListFilter::default())?;
-        tasks.extend(
-            of_tag
-                .into_iter()
-                .filter(|task| task.tag.as_ref() == Some(tag)),
-        );
+        tasks = reader.tasks(ListFilter::default())?;
+        tasks.retain(|task| task.tag.as_ref() == Some(tag));
         if tasks.is_empty() {
             return Err(CliError::usage(format!(
                 "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",

@@ -7,7 +7,7 @@ use url::Url;
 use crate::{
     cli::{export::options::Exporter, json::parsed},
     config::{env_secret, is_secret_name, without_tokens},
-    domain::{LinkRecord, Program, Task},
+    domain::{LinkRecord, Task},
     transport::searchable_forms,
 };
 
@@ -48,19 +48,11 @@ impl Redaction {
             secrets.extend(link.session.clone());
             secrets.extend(url_secrets(&link.url));
         }
-        secrets.extend(
-            [&task.client_id, &task.options.once, &task.server_task_id]
-                .into_iter()
-                .flatten()
-                .cloned(),
-        );
+        let of_task = [&task.client_id, &task.options.once, &task.server_task_id];
+        secrets.extend(of_task.into_iter().flatten().cloned());
         for attempt in &task.attempts {
-            secrets.extend(
-                [&attempt.request_state, &attempt.input]
-                    .into_iter()
-                    .flatten()
-                    .cloned(),
-            );
+            let of_attempt = [&attempt.request_state, &attempt.input];
+            secrets.extend(of_attempt.into_iter().flatten().cloned());
             secrets.push(attempt.token.clone());
             let cursors = &attempt.cursors;
             let ids = [
@@ -72,10 +64,8 @@ impl Redaction {
             secrets.extend(ids.into_iter().flatten().map(|id| (**id).to_owned()));
         }
         for server in exporter.servers {
-            let of_headers = server.variables().into_iter().map(str::to_owned);
-            let of_program = server.program.iter().flat_map(Program::variables);
-            let names = of_headers.chain(of_program);
-            let values = names.filter_map(|name: String| env_secret(&name));
+            let names = server.all_variables();
+            let values = names.filter_map(|name| env_secret(&name));
             secrets.extend(values.flat_map(|value| searchable_forms(value.expose_secret())));
             secrets.extend(server.url.as_deref().map(url_secrets).unwrap_or_default());
         }

@@ -176,8 +176,8 @@ impl<'e> EntryReader<'e> {
     }
 
     fn transport(&self) -> Result<Transport, SkipReason> {
-        let kind = self.text(&["type", "transport", "transportType"]);
-        let kind = kind.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
+        let named = self.text(&["type", "transport", "transportType"]);
+        let kind = named.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
         match kind.as_deref() {
             Some("http" | "streamablehttp" | "remote") => Ok(Transport::Http),
             Some("sse") => Ok(Transport::Sse),
@@ -187,11 +187,7 @@ impl<'e> EntryReader<'e> {
             {
                 Err(SkipReason::BuiltIn)
             }
-            Some(_) => {
-                let kind = self.text(&["type", "transport", "transportType"]);
-                let kind = kind.unwrap_or_default();
-                Err(SkipReason::Unsupported(kind.to_owned()))
-            }
+            Some(kind) => Err(SkipReason::Unsupported(named.unwrap_or(kind).to_owned())),
             None => {
                 let has_command = ["command", "cmd"]
                     .iter()

@@ -245,6 +245,7 @@ pub(super) fn keeper(status: &KeeperStatus) -> Value {
         "is_keeper": status.is_keeper,
         "since": Wall(status.since_ms).rfc3339(),
         "unfinished": status.unsettled,
+        "unsaved": status.unsaved,
         "clients": status.clients,
     })
 }

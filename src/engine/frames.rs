@@ -87,8 +87,11 @@ pub struct KeeperStatus {
     pub is_keeper: bool,
     /// When it began to drive, in milliseconds since 1970.
     pub since_ms: i64,
-    /// Tasks that have not ended.
+    /// Tasks that have not ended, or whose end is not on disk.
     pub unsettled: usize,
+    /// Of them, those whose newest changes could not be saved; 0 from a keeper of an older version.
+    #[serde(default)]
+    pub unsaved: usize,
     /// Connected clients.
     pub clients: usize,
 }

@@ -143,7 +143,11 @@ impl SocketService {
             contract,
             is_keeper: self.stop.is_some(),
             since_ms: self.since.0,
-            unsettled: tasks.iter().filter(|it| it.task.is_open()).count(),
+            unsettled: tasks
+                .iter()
+                .filter(|it| it.task.is_open() || it.is_unsaved)
+                .count(),
+            unsaved: tasks.iter().filter(|it| it.is_unsaved).count(),
             clients: *self.clients.borrow(),
         }
     }

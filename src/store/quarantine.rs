@@ -32,20 +32,24 @@ pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .collect();
-    let place = |number: u32| {
-        let tail = match number {
-            0 => String::new(),
-            _ => format!("-{number}"),
+    let mut place = PathBuf::new();
+    for number in 0_u32.. {
+        let tail = if number == 0 {
+            String::new()
+        } else {
+            format!("-{number}")
         };
         // No session can have this name: session names have no upper-case letters.
         let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
-        paths.sessions_dir().join(name)
-    };
-    let is_free = |place: &PathBuf| {
-        let mut suffixes = ["", "-wal", "-shm"].iter();
-        suffixes.all(|suffix| fs::symlink_metadata(companion(place, suffix)).is_err())
-    };
-    (0..).map(place).find(is_free).unwrap_or_default()
+        place = paths.sessions_dir().join(name);
+        let is_free = ["", "-wal", "-shm"]
+            .iter()
+            .all(|suffix| fs::symlink_metadata(companion(&place, suffix)).is_err());
+        if is_free {
+            break;
+        }
+    }
+    place
 }
 
 /// The notice on a quarantined file. The most important part comes first: a narrow screen cuts the rest.

@@ -21,8 +21,8 @@ use std::{
     time::Duration,
 };
 
-use crate::support::disk::shim;
 use crate::support::pty::{self, TestEnv};
+use crate::support::{disk::shim, kept::until};
 use crate::support::{
     program::{Ran, Running, finish, program},
     server::{self, Call},
@@ -192,6 +192,29 @@ fn a_change_counts_as_saved_only_once_it_is() {
     call.end();
     let shown = bench.run(&["show", id, "--json"]).document();
     assert_eq!(shown["note"], "yours");
+}
+
+#[test]
+fn a_keeper_with_unsaved_changes_does_not_stop() {
+    let bench = Bench::new();
+    // One that a command starts would not load the disk.
+    let mut keeper = bench.command(&["keeper", "run"]);
+    let _keeper = Running::start(keeper.env_remove("LONGHAUL_KEEPER"));
+    let status = || bench.run(&["keeper", "status", "--json"]).document()["keeper"].clone();
+    until("the keeper runs", || status().is_object());
+    let url = bench.server.url();
+    let crunch = with(&url, &["crunch", "steps=600", "step_ms=100", "--detach"]);
+    let started = bench.run(&crunch);
+    assert_eq!(started.code, Some(0), "{started:#?}");
+    bench.becomes(Disk::Full);
+    until("a change could not be saved", || status()["unsaved"] == 1);
+    let stopped = bench.run(&["keeper", "stop"]);
+    assert_eq!(stopped.code, Some(73), "{stopped:#?}");
+    assert!(stopped.err.contains("was not stopped"), "{stopped:#?}");
+    bench.becomes(Disk::Well);
+    until("all is saved", || status()["unsaved"] == 0);
+    let stopped = bench.run(&["keeper", "stop"]);
+    assert_eq!(stopped.code, Some(0), "{stopped:#?}");
 }
 
 #[test]

@@ -12,7 +12,11 @@ pub(in crate::cli) enum KeeperArgs {
     Status,
     /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
     #[command(after_help = help("  longhaul keeper stop"))]
-    Stop,
+    Stop {
+        /// Stop it even if it holds changes that could not be saved; they are lost.
+        #[arg(long)]
+        force: bool,
+    },
     /// Print the log of the session's keepers.
     #[command(after_help = help("  longhaul keeper log\n  longhaul keeper log -n 50"))]
     Log {

@@ -33,7 +33,7 @@ pub(in crate::cli) fn keeper(
 ) -> Result<u8, CliError> {
     match command {
         KeeperArgs::Status => status(context),
-        KeeperArgs::Stop => stop(context),
+        KeeperArgs::Stop { force } => stop(context, *force),
         KeeperArgs::Log { lines } => print_log(context, *lines),
         KeeperArgs::Connect => connect(context),
         KeeperArgs::Install => install::install(context),
@@ -91,8 +91,17 @@ fn status(context: &mut Context<'_>) -> Result<u8, CliError> {
     report(context, found.as_ref(), |what| what)
 }
 
-fn stop(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
     context.may_act()?;
+    let unsaved = keeper_status(&context.paths)?.map_or(0, |status| status.unsaved);
+    if unsaved > 0 && !is_forced {
+        let message = format!(
+            "the keeper was not stopped: it could not save {} yet. Free up disk space (saving is retried), or give the changes up: longhaul keeper stop --force{}",
+            text::plural(unsaved, "task"),
+            context.flags()
+        );
+        return Err(CliError::new(code::CANNOT_SAVE, message));
+    }
     let found = stop_keeper(&context.paths)?;
     report(context, found.as_ref(), |what| format!("stopped {what}"))
 }

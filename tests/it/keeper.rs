@@ -398,7 +398,8 @@ fn says_which_side_is_older_and_can_stop_it() {
         assert_eq!(status["keeper"]["contract"], contract);
         kept.ok(&["keeper", "stop"]);
         let verbs: Vec<Value> = asked.iter().collect();
-        assert_eq!(verbs, ["status", "status", "stop"]);
+        // `stop` first asks whether anything is not saved.
+        assert_eq!(verbs, ["status", "status", "status", "stop"]);
     }
 }
 

@@ -230,7 +230,7 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: KeeperArgs,
     },
-    /// Run between an agent's host and a server, so that no long call is lost or run twice.
+    /// Run between an agent's host and a server, so that no long call is lost to the host's timeout or run twice.
     ///
     /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket (the task's id) instead of the result; the host uses it to collect the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]

@@ -286,7 +286,10 @@ impl LiveSession {
                 }
                 LiveEvent::Session(_) => {}
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
-                    let message = "interrupted before the response";
+                    let message = format!(
+                        "interrupted before the response; the request may still be carried out: check with `longhaul ls{}`",
+                        context.flags()
+                    );
                     return Err(CliError::new(code::INTERRUPTED, message));
                 }
             }

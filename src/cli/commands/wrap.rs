@@ -131,7 +131,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
     if files.is_empty() {
         let known: Vec<&str> = host_names().collect();
         let message = if known.contains(&host) {
-            format!("no configuration of {host} found; start it once, so that it creates one")
+            format!("no configuration of {host} found; start {host} once to create it")
         } else {
             format!(
                 "{host:?} is not a host that longhaul knows; expected one of: {}",

@@ -93,12 +93,10 @@ fn status(context: &mut Context<'_>) -> Result<u8, CliError> {
 
 fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
     context.may_act()?;
-    let unsaved = if is_forced {
-        0
-    } else {
-        keeper_status(&context.paths)?.map_or(0, |status| status.unsaved)
-    };
-    if unsaved > 0 {
+    if !is_forced
+        && let Some(KeeperStatus { unsaved, .. }) = keeper_status(&context.paths)?
+        && unsaved > 0
+    {
         let message = format!(
             "the keeper was not stopped: it could not save {} yet. Free up disk space (saving is retried), or give the changes up: longhaul keeper stop --force{}",
             text::plural(unsaved, "task"),

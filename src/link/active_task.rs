@@ -478,9 +478,9 @@ impl ActiveTask {
         self.answers = AnswersDue::At(Mono(0));
     }
 
-    /// How long an answer waits for the stream, where it was requested again or soon will be. Some servers drop what
-    /// nobody reads: the result that the answer brings would be lost.
-    pub(super) fn attached_by(&self, now: Mono) -> Option<Mono> {
+    /// Until when an answer waits for the stream, if the stream was requested again or soon will be. Some servers drop a
+    /// result that no stream takes, and the answer may bring one at once.
+    pub(super) fn stream_open_by(&self, now: Mono) -> Option<Mono> {
         if self.recovery.kept.is_some() {
             return None;
         }

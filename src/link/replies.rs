@@ -58,14 +58,14 @@ impl AnswersDue {
         }
     }
 
-    /// A process that leaves does not wait for the stream.
+    /// Whether they are sent now. A process that is leaving does not wait for the stream.
     pub(super) fn is_due(self, now: Mono, is_leaving: bool) -> bool {
         let is_due = self.at().is_some_and(|at| now >= at);
         is_due || is_leaving && matches!(self, Self::WithStream(_))
     }
 
-    /// They wait for the stream anew.
-    pub(super) fn start_again(&mut self) {
+    /// The server can't be reached, so the wait for the stream begins once it can be.
+    pub(super) fn unreachable(&mut self) {
         if let Self::WithStream(_) = self {
             *self = Self::At(Mono(0));
         }

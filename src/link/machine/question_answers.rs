@@ -78,8 +78,7 @@ impl Link {
     pub(super) fn step_answers(&mut self, id: &TaskId) {
         if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
             if let Some(active) = self.tasks.get_mut(id) {
-                // The stream has to be requested again too.
-                active.answers.start_again();
+                active.answers.unreachable();
             }
             return;
         }
@@ -98,13 +97,13 @@ impl Link {
             .collect();
         let is_of_stream =
             |question: &Question| matches!(question.source, QuestionSource::Request { .. });
-        let attached_by = active.attached_by(now).filter(|_| {
+        let stream_open_by = active.stream_open_by(now).filter(|_| {
             !is_leaving
                 && matches!(active.answers, AnswersDue::At(_))
                 && waiting.iter().any(is_of_stream)
         });
-        active.answers = attached_by.map_or(AnswersDue::Never, AnswersDue::WithStream);
-        if attached_by.is_some() {
+        active.answers = stream_open_by.map_or(AnswersDue::Never, AnswersDue::WithStream);
+        if stream_open_by.is_some() {
             return;
         }
         // A server task outlives the session that its call was made in, and asks in whatever session it is followed.

@@ -441,6 +441,19 @@ fn an_answer_waits_a_bounded_time_where_the_stream_is_refused() {
 }
 
 #[test]
+fn an_answer_waits_for_the_stream_after_an_outage_too() {
+    let (mut bench, again) = answered_without_stream();
+    bench.bring(again, ExchangeEvent::not_sent("refused"));
+    while bench.last_get().0 == again {
+        bench.wait(Duration::from_millis(100));
+    }
+    let (later, _) = bench.last_get();
+    assert_eq!(replies(&bench).len(), 0);
+    bench.bring(later, opened());
+    assert_eq!(replies(&bench).len(), 1);
+}
+
+#[test]
 fn the_next_process_has_the_question_and_the_cursor() {
     let (mut bench, get) = two_calls([OnInput::Ask; 2]);
     bench.bring(get, event("s1", &asks(4)));

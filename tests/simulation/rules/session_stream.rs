@@ -442,13 +442,15 @@ fn an_answer_waits_a_bounded_time_where_the_stream_is_refused() {
 
 #[test]
 fn an_answer_waits_for_the_stream_after_an_outage_too() {
-    let (mut bench, again) = answered_without_stream();
-    bench.bring(again, ExchangeEvent::not_sent("refused"));
-    while bench.last_get().0 == again {
-        bench.wait(Duration::from_millis(100));
+    let (mut bench, mut later) = answered_without_stream();
+    for _ in 0..5 {
+        bench.bring(later, ExchangeEvent::not_sent("refused"));
+        while bench.last_get().0 == later {
+            bench.wait(Duration::from_millis(100));
+        }
+        later = bench.last_get().0;
+        assert_eq!(replies(&bench).len(), 0);
     }
-    let (later, _) = bench.last_get();
-    assert_eq!(replies(&bench).len(), 0);
     bench.bring(later, opened());
     assert_eq!(replies(&bench).len(), 1);
 }

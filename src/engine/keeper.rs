@@ -342,6 +342,27 @@ fn strange(paths: &Paths, why: impl Into<String>) -> KeeperError {
     }
 }
 
+/// Connects to what drives the session. A keeper that is starting takes the lock before it listens.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing wakes a client when another process listens"
+)]
+fn connect(paths: &Paths) -> Option<(StdUnixStream, PathBuf)> {
+    let begin = std::time::Instant::now();
+    loop {
+        let mut sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
+        let connect = |socket| Some((StdUnixStream::connect(&socket).ok()?, socket));
+        if let Some(connected) = sockets.find_map(connect) {
+            return Some(connected);
+        }
+        DriverLock::holder(paths)?;
+        if begin.elapsed() > ANSWER_WITHIN {
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY); // sleep: the system has no way to wait for another process to listen
+    }
+}
+
 /// Asks a question that every keeper of every version understands.
 fn ask(
     paths: &Paths,
@@ -349,10 +370,7 @@ fn ask(
     within: Duration,
 ) -> Result<Option<(VerbAnswer, std::io::BufReader<StdUnixStream>)>, KeeperError> {
     let silent = || DriverLock::holder(paths).map(KeeperError::Silent);
-    let sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
-    let mut streams =
-        sockets.filter_map(|socket| Some((StdUnixStream::connect(&socket).ok()?, socket)));
-    let Some((stream, stream_path)) = streams.next() else {
+    let Some((stream, stream_path)) = connect(paths) else {
         return silent().map_or(Ok(None), Err);
     };
     let exchange = || -> std::io::Result<(Vec<String>, std::io::BufReader<StdUnixStream>)> {

@@ -2,8 +2,14 @@
 
 use core::time::Duration;
 
-use super::refusals::{Proof, Refusals};
-use crate::domain::{HostCapabilities, Mono};
+use super::{
+    refusals::{Proof, Refusals},
+    time::doubled,
+};
+use crate::{
+    domain::{HostCapabilities, Mono},
+    protocol::HttpError,
+};
 
 /// A session that was refused like this is gone.
 pub(super) const SESSION_GONE: Proof = Proof {
@@ -17,6 +23,8 @@ pub(super) const STREAM_GONE: Proof = Proof {
 };
 /// The longest wait between two pings of a check.
 const PING_AT_MOST: Duration = Duration::from_secs(4);
+/// The longest wait between two requests that look for an MCP server.
+const SEARCH_AT_MOST: Duration = Duration::from_secs(60);
 
 /// The state of the connection to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +61,8 @@ impl ConnectionState {
 pub(super) struct McpSession {
     /// Handshakes in a row after which nothing worked.
     pub(super) handshake_tries: u32,
+    /// How often the server answered.
+    pub(super) answers: u32,
     /// The session that replaced one that ended, until the server serves something in it.
     pub(super) unproven: Option<u64>,
     /// The session was refused, and nothing was served in it since.
@@ -67,8 +77,12 @@ pub(super) struct McpSession {
 #[derive(Clone, Debug)]
 pub(super) struct SessionCheck {
     refusals: Refusals,
+    /// Whether one of them was a JSON-RPC error, so that an MCP server refuses.
+    is_by_server: bool,
     pings: u32,
-    next_ping: Mono,
+    /// Requests that looked for the server, and the pings between them.
+    searches: u32,
+    next_at: Mono,
     server_text: Option<String>,
 }
 
@@ -76,19 +90,30 @@ impl SessionCheck {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             refusals: Refusals::none_since(now),
+            is_by_server: false,
             pings: 0,
-            next_ping: now,
+            searches: 0,
+            next_at: now,
             server_text: None,
         }
     }
 
-    /// Counts a refusal. Returns whether the session is proved gone.
-    pub(super) fn refused(&mut self, server_text: Option<&str>, now: Mono) -> bool {
-        self.refusals.add();
-        if let Some(server_text) = server_text {
-            self.server_text = Some(server_text.to_owned());
+    /// Begins again, with a server that is known to be there.
+    pub(super) fn by_server(now: Mono) -> Self {
+        Self {
+            is_by_server: true,
+            ..Self::new(now)
         }
-        self.refusals.are(SESSION_GONE, now)
+    }
+
+    /// Counts a refusal. Returns whether the session is proved gone.
+    pub(super) fn refused(&mut self, refusal: &HttpError, now: Mono) -> bool {
+        self.refusals.add();
+        self.is_by_server |= refusal.error.is_some();
+        if let Some(server_text) = &refusal.server_text {
+            self.server_text = Some(server_text.clone());
+        }
+        self.is_by_server && self.refusals.are(SESSION_GONE, now)
     }
 
     /// What the server last said about it.
@@ -96,13 +121,22 @@ impl SessionCheck {
         self.server_text.take()
     }
 
-    pub(super) fn next_ping(&self) -> Mono {
-        self.next_ping
+    pub(super) fn next_at(&self) -> Mono {
+        self.next_at
     }
 
-    pub(super) fn pinged(&mut self, now: Mono) {
-        self.pings = self.pings.saturating_add(1);
-        let wait = Duration::from_secs(1).saturating_mul(self.pings);
-        self.next_ping = now.after(wait.min(PING_AT_MOST));
+    /// The session is asked for again. Returns whether the server is to be looked for instead.
+    pub(super) fn asks(&mut self, now: Mono) -> bool {
+        if self.is_by_server || !self.refusals.are(SESSION_GONE, now) {
+            self.pings = self.pings.saturating_add(1);
+            let wait = Duration::from_secs(1).saturating_mul(self.pings);
+            self.next_at = now.after(wait.min(PING_AT_MOST));
+            return false;
+        }
+        let wait = doubled(PING_AT_MOST, self.searches / 2, SEARCH_AT_MOST);
+        self.next_at = now.after(wait);
+        self.searches = self.searches.saturating_add(1);
+        // In between, a ping may still find the session alive.
+        self.searches % 2 == 1
     }
 }

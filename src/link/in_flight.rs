@@ -40,6 +40,8 @@ pub(super) enum RequestKind {
     Handshake {
         session: Option<String>,
     },
+    /// `initialize` while the session is doubted: whether it is an MCP server that refuses everything.
+    FindServer,
     Announce,
     ListTools {
         version: ProtocolVersion,

@@ -393,6 +393,8 @@ impl Link {
             self.expire_in_flight();
             self.tend_connection();
             self.tend_queued();
+            // Before what tasks repeat, which could use up the budget.
+            self.step_session_check();
             let now = self.now.mono;
             self.schedule.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
             let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);
@@ -402,7 +404,6 @@ impl Link {
             }
             self.step_polls();
             self.step_listening();
-            self.step_session_check();
             self.step_standalone();
             self.expire_host_questions();
             if self.hosts.are_undeclared {

@@ -50,6 +50,8 @@ pub(super) struct Negotiation {
     pub(super) step: NegotiationStep,
     /// A handshake was refused since the last one that worked.
     pub(super) was_handshake_refused: bool,
+    /// How many answers of the server there had been when `server/discover` was last refused without a JSON-RPC error.
+    pub(super) refused_after: Option<u32>,
     /// A program did not answer `server/discover`, and the handshake follows on the same pipes: an old program may break
     /// when it gets a method that it does not know.
     pub(super) is_unheard: bool,
@@ -83,6 +85,7 @@ impl Negotiation {
             pinned: choice.version,
             step,
             was_handshake_refused: false,
+            refused_after: None,
             is_unheard: false,
             second_best: None,
             no_handshake: None,

@@ -9,7 +9,7 @@ use longhaul::{
         Status, Task, TaskCapability, TaskId, TaskKind, TaskView, UnknownReason, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
-    protocol::{Body, ExchangeEvent, HttpError, Method, Request},
+    protocol::{Body, ExchangeEvent, HttpError, Method, Request, RpcError},
 };
 use serde_json::{Value, json};
 
@@ -90,6 +90,19 @@ fn refused(status: u16) -> ExchangeEvent {
         error: None,
         server_text: None,
     }))
+}
+
+/// As an MCP server refuses a session that it does not know.
+fn refused_by_server(status: u16) -> ExchangeEvent {
+    let ExchangeEvent::Refused(mut refusal) = refused(status) else {
+        unreachable!()
+    };
+    refusal.error = Some(RpcError {
+        code: -32001,
+        message: "Session not found".to_owned(),
+        data: None,
+    });
+    ExchangeEvent::Refused(refusal)
 }
 
 impl Bench {
@@ -400,7 +413,7 @@ impl Bench {
             .map(|(_, exchange, _)| *exchange)
             .collect();
         for exchange in late {
-            self.bring(exchange, refused(status));
+            self.bring(exchange, refused_by_server(status));
         }
     }
 

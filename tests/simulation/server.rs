@@ -286,6 +286,7 @@ pub(crate) struct Server {
     pub(crate) begun: BTreeMap<String, u32>,
     pub(crate) barred_until: u64,
     pub(crate) busy_until: u64,
+    pub(crate) not_found_until: u64,
     next_comment: u64,
     /// What goes down the wire, in order.
     pub(crate) wire: Vec<(Conn, ExchangeEvent)>,
@@ -319,6 +320,7 @@ impl Server {
             begun: BTreeMap::new(),
             barred_until: 0,
             busy_until: 0,
+            not_found_until: 0,
             next_comment: 15_000,
             wire: Vec::new(),
             violations: Vec::new(),
@@ -387,6 +389,9 @@ impl Server {
         }
         if self.now < self.busy_until {
             return self.refuse(conn, 503, "busy", Some(3));
+        }
+        if self.now < self.not_found_until {
+            return self.refuse(conn, 404, "404 page not found", None);
         }
         if self.task_host.is_new && self.meets_newer(conn, request) {
             return;

@@ -125,6 +125,8 @@ enum Fault {
     ForgetSessions,
     Bar(u64),
     Busy(u64),
+    /// A proxy in front answers for a server that it does not find.
+    NotFound(u64),
     DiskFails(u64),
 }
 
@@ -324,6 +326,7 @@ impl World {
                 }
             }
             11 => Fault::Bar(rng.u64(1000..20_000)),
+            12 if rng.bool() => Fault::NotFound(rng.u64(500..400_000)),
             12 => Fault::Busy(rng.u64(500..10_000)),
             _ => Fault::DiskFails(rng.u64(100..20_000)),
         }
@@ -1340,6 +1343,7 @@ impl World {
             Fault::ForgetSessions => self.server.forget_sessions(),
             Fault::Bar(time) => self.server.barred_until = self.now + time,
             Fault::Busy(time) => self.server.busy_until = self.now + time,
+            Fault::NotFound(time) => self.server.not_found_until = self.now + time,
             Fault::DiskFails(time) => self.disk_fails_until = self.now + time,
         }
     }

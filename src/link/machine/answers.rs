@@ -236,7 +236,7 @@ impl Link {
         self.schedule.needs_advance = true;
         if !matches!(
             in_flight.kind,
-            RequestKind::Handshake { .. } | RequestKind::Discover
+            RequestKind::Handshake { .. } | RequestKind::FindServer | RequestKind::Discover
         ) {
             self.note_served();
             self.session_lives(in_flight.session());
@@ -245,6 +245,7 @@ impl Link {
             (RequestKind::Discover, Ok(result)) => self.discovered(result),
             (RequestKind::Discover, Err(error)) => self.discover_refused(Refusal::Rpc(&error)),
             (RequestKind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
+            (RequestKind::FindServer, _) => self.server_found(),
             (RequestKind::Handshake { .. }, Err(error)) => {
                 let why = format!("{} ({})", text::clean_line(&error.message), error.code);
                 if !self.tries_other_era(Refusal::Rpc(&error)) {

@@ -87,18 +87,18 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
+        self.initialize(RequestKind::Handshake { session: None });
+        self.connection = ConnectionState::Initializing;
+    }
+
+    /// Sends `initialize`, for a session to use or to find out whether a server is there.
+    pub(super) fn initialize(&mut self, kind: RequestKind) {
         let version = self.negotiation.stateful_version();
         let id = self.in_flight.new_request_id();
         let host = self.presented_host();
         let method = encode::initialize(&id, version, host.as_ref());
         self.session.declares = host.map(|host| host.capabilities).unwrap_or_default();
-        self.send(
-            RequestKind::Handshake { session: None },
-            method,
-            Some(id),
-            None,
-        );
-        self.connection = ConnectionState::Initializing;
+        self.send(kind, method, Some(id), None);
     }
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
@@ -135,6 +135,7 @@ impl Link {
         self.record.session_number += 1;
         self.record.declared = std::mem::take(&mut self.session.declares);
         self.session.check = None;
+        self.session.answers = self.session.answers.wrapping_add(1);
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
@@ -343,6 +344,7 @@ impl Link {
     /// Something was served in this session, so the next one does not follow on a failure.
     pub(super) fn note_served(&mut self) {
         (self.session.handshake_tries, self.session.unproven) = (0, None);
+        self.session.answers = self.session.answers.wrapping_add(1);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.

@@ -13,6 +13,7 @@ use crate::{
         TaskCapability, TaskErrorKind, TaskKind, text,
     },
     link::{
+        active_task::ActiveTask,
         connection::ConnectionState,
         handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
@@ -126,8 +127,33 @@ impl Link {
             {
                 self.handshake_failed(&HandshakeError::of_status(refused));
             }
+            (Refusal::Http(refused), None) if self.may_be_no_server(refused) => {
+                if self.has_session() {
+                    self.keep_session();
+                    self.ping(None);
+                } else if self.negotiation.pinned.is_some() {
+                    self.handshake_failed(&HandshakeError::of_status(refused));
+                } else {
+                    self.negotiate_with(NegotiationStep::Initialize);
+                }
+            }
             _ => self.is_not_modern("it does not know server/discover"),
         }
+    }
+
+    /// Whether a refusal may come from a proxy whose server is down, while tasks would be lost with the modern era. It
+    /// does not once an MCP server has answered something else since the last refusal.
+    fn may_be_no_server(&mut self, refusal: &HttpError) -> bool {
+        let would_lose = |active: &ActiveTask| {
+            let task = active.task.server_task.as_ref();
+            !active.is_settled() && task.is_some_and(|task| task.kind == TaskKind::Extension)
+        };
+        if refusal.error.is_some() || !self.tasks.values().any(would_lose) {
+            return false;
+        }
+        let answers = self.session.answers;
+        let before = self.negotiation.refused_after.replace(answers);
+        before.is_none_or(|before| before == answers)
     }
 
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that

@@ -106,7 +106,7 @@ impl Link {
             }
             404 | 410 if has_session && is_call => {
                 self.requeue(id, refusal.status, refusal.server_text.as_deref());
-                self.doubt_session(said.as_deref());
+                self.doubt_session(refusal);
             }
             404 | 410 if has_session => self.resume_refused(id, refusal),
             // It took the newest cursor and refuses an older one: so it knows the newest.

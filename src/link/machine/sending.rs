@@ -38,7 +38,9 @@ impl Link {
     /// The revision that a request is dressed in.
     fn version_for(&self, kind: &RequestKind, is_request: bool) -> Option<ProtocolVersion> {
         match kind {
-            RequestKind::Handshake { .. } | RequestKind::LegacySse => None,
+            RequestKind::Handshake { .. } | RequestKind::FindServer | RequestKind::LegacySse => {
+                None
+            }
             RequestKind::Stream(id)
             | RequestKind::Reread(id)
             | RequestKind::Cancel(id)

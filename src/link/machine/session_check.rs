@@ -3,6 +3,9 @@
 //! Behind a load balancer without sticky sessions, another replica answers 404 for a session that is alive. So before
 //! anything is given up, the server is asked again on new connections; each request has one of its own. Only a refusal
 //! every time is proof.
+//!
+//! And only a refusal by an MCP server: a proxy whose server is down answers 404 as well, and so does another program on
+//! the port. Where no refusal was a JSON-RPC error, `initialize` shows which it is.
 
 use super::Link;
 use crate::{
@@ -18,22 +21,31 @@ use crate::{
 
 impl Link {
     /// The server refused something because of its session.
-    pub(super) fn doubt_session(&mut self, said: Option<&str>) {
+    pub(super) fn doubt_session(&mut self, refusal: &HttpError) {
         if !self.record.is_initialized {
             return;
         }
         if !self.needs_proof() {
-            return self.session_gone(said);
+            return self.session_gone(refusal.server_text.as_deref());
         }
         let check = self
             .session
             .check
             .get_or_insert_with(|| SessionCheck::new(self.now.mono));
-        if check.refused(said, self.now.mono) {
+        if check.refused(refusal, self.now.mono) {
             let said = check.take_server_text();
             return self.session_gone(said.as_deref());
         }
         self.schedule.needs_advance = true;
+    }
+
+    /// An MCP server answered `initialize`, so what it refuses from now on proves something. The session that it opened
+    /// expires unused: the old one may well be alive.
+    pub(super) fn server_found(&mut self) {
+        if let Some(check) = &mut self.session.check {
+            *check = SessionCheck::by_server(self.now.mono);
+            self.schedule.needs_advance = true;
+        }
     }
 
     /// Something was served in a session.
@@ -71,10 +83,13 @@ impl Link {
         self.session.check.is_some()
     }
 
-    /// When the next ping of the check is due.
+    /// When the next request of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session.check.as_ref()?;
-        (self.connection == ConnectionState::Ready && !self.is_pinging()).then(|| check.next_ping())
+        (self.connection == ConnectionState::Ready
+            && !self.is_pinging()
+            && !self.is_finding_server())
+        .then(|| check.next_at())
     }
 
     pub(super) fn step_session_check(&mut self) {
@@ -82,10 +97,17 @@ impl Link {
         if self.session_check_at().is_none_or(|at| now < at) || self.may_ask().is_err() {
             return;
         }
-        if let Some(check) = &mut self.session.check {
-            check.pinged(now);
+        let needs_server = |check: &mut SessionCheck| check.asks(now);
+        if self.session.check.as_mut().is_some_and(needs_server) {
+            self.initialize(RequestKind::FindServer);
+        } else {
+            self.ping(None);
         }
-        self.ping(None);
+    }
+
+    fn is_finding_server(&self) -> bool {
+        let mut in_flight = self.in_flight.values();
+        in_flight.any(|it| matches!(it.kind, RequestKind::FindServer))
     }
 
     pub(super) fn is_pinging(&self) -> bool {
@@ -106,12 +128,12 @@ impl Link {
         if self.is_stream_refused_for_long(id) {
             return self.refused_for_long(id, refusal.server_text.clone());
         }
-        self.doubt_session(refusal.server_text.as_deref());
+        self.doubt_session(refusal);
     }
 
     /// A resume was refused although the session lives, which one replica of several may do. Returns whether that is proof.
     pub(super) fn is_stream_refused_for_long(&mut self, id: &TaskId) -> bool {
-        self.is_stream_gone(id, STREAM_GONE)
+        !self.is_session_doubted() && self.is_stream_gone(id, STREAM_GONE)
     }
 
     /// Counts a refusal of a task's stream. Returns whether there have been enough: another replica may have refused it.

@@ -37,6 +37,11 @@ impl Link {
                 self.in_flight_lost(in_flight, &refusal);
             }
             _ if self.lists_again(in_flight, &refusal) => self.schedule.needs_advance = true,
+            _ if matches!(in_flight.kind, RequestKind::FindServer) => {
+                if refusal.error.is_some() {
+                    self.server_found();
+                }
+            }
             // A handshake that fails has an end of its own.
             _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
                 && Self::disproves_era(in_flight.is_modern, &refusal) =>
@@ -57,7 +62,7 @@ impl Link {
                     && !self.is_of_no_session(in_flight) =>
             {
                 if in_flight.session_number == self.record.session_number {
-                    self.doubt_session(refusal.server_text.as_deref());
+                    self.doubt_session(&refusal);
                 }
                 self.in_flight_lost(in_flight, &refusal);
             }
@@ -76,8 +81,8 @@ impl Link {
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
             RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
-                let message = "the server no longer knows this MCP session";
-                self.task_request_failed(in_flight, message, Some(refusal));
+                let message = format!("HTTP {}", refusal.status);
+                self.task_request_failed(in_flight, &message, Some(refusal));
             }
             RequestKind::Forward { ask } => {
                 let what = "no longer knows this MCP session; try again";
@@ -170,6 +175,7 @@ impl Link {
             RequestKind::Cancel(_) if refusal.is_some() => {}
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Announce
+            | RequestKind::FindServer
             | RequestKind::Reply(None)
             | RequestKind::TerminateSession
             | RequestKind::Stream(_)

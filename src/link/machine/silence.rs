@@ -307,7 +307,7 @@ impl Link {
         match refusal.status {
             401 | 403 => self.auth_refused(refusal),
             400 | 404 | 410 if self.record.session.is_some() => {
-                self.doubt_session(refusal.server_text.as_deref());
+                self.doubt_session(refusal);
             }
             _ => {}
         }

@@ -254,3 +254,77 @@ fn a_404_every_time_for_ten_seconds_is_proof() {
         Status::Lost(LostReason::SessionGone { .. })
     ));
 }
+
+/// Refuses every GET, ping and `initialize` sent since as a proxy does that does not find its server.
+fn refuse_as_proxy(bench: &mut Bench, seen: usize) {
+    let late: Vec<ExchangeId> = bench.sent[seen..]
+        .iter()
+        .filter(|(.., request)| match &request.method {
+            Method::Post { body, .. } => {
+                body.contains("\"ping\"") || body.contains("\"initialize\"")
+            }
+            method => matches!(method, Method::Get { .. }),
+        })
+        .map(|(_, exchange, _)| *exchange)
+        .collect();
+    for exchange in late {
+        bench.bring(exchange, refused(404));
+    }
+}
+
+#[test]
+fn a_404_by_no_mcp_server_proves_nothing() {
+    let (mut bench, call, token) = silent_after_step();
+    bench.broken(call);
+    let mut seen = 0;
+    for _ in 0..900 {
+        let sent = bench.sent.len();
+        refuse_as_proxy(&mut bench, seen);
+        seen = sent;
+        bench.secs(1);
+        assert_eq!(bench.status(), &Status::Running);
+    }
+    let count = bench.count("initialize");
+    assert!((10..100).contains(&count), "{count} times initialize");
+    refuse_as_proxy(&mut bench, seen);
+    // The server is back, and still knows its session.
+    let asked = bench.gets().len();
+    while bench.gets().len() == asked {
+        bench.secs(1);
+    }
+    let (get, cursor) = bench.last_get();
+    assert_eq!(cursor, "a");
+    bench.bring(get, opened());
+    bench.bring(get, event("b", &result(&token)));
+    assert_eq!(bench.status(), &Status::Completed);
+}
+
+#[test]
+fn a_404_is_proof_once_an_mcp_server_answers() {
+    let (mut bench, call, _) = silent_after_step();
+    bench.broken(call);
+    let mut seen = 0;
+    while bench.count("initialize") == 0 {
+        let sent = bench.sent.len();
+        refuse_as_proxy(&mut bench, seen);
+        seen = sent;
+        bench.secs(1);
+        assert_eq!(bench.status(), &Status::Running);
+    }
+    bench.greet();
+    assert_eq!(
+        bench.status(),
+        &Status::Running,
+        "it may just have come back"
+    );
+    for _ in 0..20 {
+        let sent = bench.sent.len();
+        refuse_as_proxy(&mut bench, seen);
+        seen = sent;
+        bench.secs(1);
+    }
+    assert!(matches!(
+        bench.status(),
+        Status::Lost(LostReason::SessionGone { .. })
+    ));
+}

@@ -21,6 +21,11 @@ pub(super) const STREAM_GONE: Proof = Proof {
     takes: Duration::from_secs(300),
     count: 12,
 };
+/// A resumption that was refused like this, each time by a server that answers, is not supported.
+pub(super) const UNSUPPORTED: Proof = Proof {
+    takes: Duration::ZERO,
+    count: 2,
+};
 /// The longest wait between two pings of a check.
 const PING_AT_MOST: Duration = Duration::from_secs(4);
 /// The longest wait between two requests that look for an MCP server.

@@ -36,8 +36,17 @@ pub(super) enum StreamState {
     Asking { on: ExchangeId, is_probe: bool },
     /// It will be asked for again then.
     Waiting { until: Mono },
-    /// The server refused the cursor; a ping tells whether its session lives.
-    Verifying { said: Option<String> },
+    /// The call or its resumption was refused; a ping shows whether by a server that knows the session.
+    Verifying { said: String, meant: Refused },
+}
+
+/// What a refusal means, if it is the server's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Refused {
+    Call,
+    Cursor,
+    /// Every resumption.
+    Resumption,
 }
 
 impl StreamState {

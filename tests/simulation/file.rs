@@ -326,7 +326,11 @@ fn truth(
                 UnknownReason::BeforeTaskId => {
                     is_modern && server.task_host.behavior.may_make_tasks()
                 }
-                UnknownReason::HttpStatus(_) => false,
+                // Nobody can know what a page in place of the response means.
+                UnknownReason::HttpStatus(_) => {
+                    let id = Value::from(attempt.request_id.as_str()).to_string();
+                    server.intercepted_ids.contains(&id)
+                }
                 UnknownReason::NoCheckpoint => {
                     server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0)
                 }

@@ -286,7 +286,10 @@ pub(crate) struct Server {
     pub(crate) begun: BTreeMap<String, u32>,
     pub(crate) barred_until: u64,
     pub(crate) busy_until: u64,
-    pub(crate) not_found_until: u64,
+    /// Until when something else answers.
+    pub(crate) intercepted: Option<(u64, Interceptor)>,
+    /// The ids of requests that were answered with a page.
+    pub(crate) intercepted_ids: BTreeSet<String>,
     next_comment: u64,
     /// What goes down the wire, in order.
     pub(crate) wire: Vec<(Conn, ExchangeEvent)>,
@@ -297,6 +300,30 @@ pub(crate) struct Server {
     forgotten: BTreeSet<usize>,
     pub(crate) requests: Vec<u64>,
     pub(crate) silent_conns: BTreeSet<Conn>,
+}
+
+/// What may answer in place of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Interceptor {
+    /// A reverse proxy that does not find its server.
+    Proxy,
+    /// A web server that serves files.
+    StaticFiles,
+    /// A redirect to another host, where a person logs in.
+    LoginPage,
+    /// A page in place of every response.
+    Portal,
+}
+
+impl Interceptor {
+    pub(crate) fn draw(rng: &mut fastrand::Rng) -> Self {
+        match rng.u32(0..4) {
+            0 => Self::Proxy,
+            1 => Self::StaticFiles,
+            2 => Self::LoginPage,
+            _ => Self::Portal,
+        }
+    }
 }
 
 impl Server {
@@ -320,7 +347,8 @@ impl Server {
             begun: BTreeMap::new(),
             barred_until: 0,
             busy_until: 0,
-            not_found_until: 0,
+            intercepted: None,
+            intercepted_ids: BTreeSet::new(),
             next_comment: 15_000,
             wire: Vec::new(),
             violations: Vec::new(),
@@ -380,6 +408,28 @@ impl Server {
         !self.style.has_session || session.is_some_and(|session| self.sessions.contains(session))
     }
 
+    /// Something else answers a request.
+    fn intercept(&mut self, conn: Conn, how: Interceptor, request: &Request) {
+        match how {
+            Interceptor::StaticFiles if !matches!(request.method, Method::Get { .. }) => {
+                self.refuse(conn, 405, "405 Not Allowed", None);
+            }
+            Interceptor::Proxy | Interceptor::StaticFiles => {
+                self.refuse(conn, 404, "404 page not found", None);
+            }
+            Interceptor::LoginPage => self.refuse(conn, 302, "", None),
+            Interceptor::Portal => {
+                if let Method::Post { body, .. } = &request.method {
+                    let message: Value = serde_json::from_str(body).expect("we send JSON");
+                    self.intercepted_ids.insert(message["id"].to_string());
+                }
+                let media = Some("text/html".to_owned());
+                self.open(conn, Body::Other { media }, None);
+                self.send(conn, ExchangeEvent::Ended);
+            }
+        }
+    }
+
     /// A request has come in whole.
     pub(crate) fn request(&mut self, conn: Conn, request: &Request) {
         self.note_request(request);
@@ -390,8 +440,10 @@ impl Server {
         if self.now < self.busy_until {
             return self.refuse(conn, 503, "busy", Some(3));
         }
-        if self.now < self.not_found_until {
-            return self.refuse(conn, 404, "404 page not found", None);
+        if let Some((until, how)) = self.intercepted
+            && self.now < until
+        {
+            return self.intercept(conn, how, request);
         }
         if self.task_host.is_new && self.meets_newer(conn, request) {
             return;
@@ -425,7 +477,7 @@ impl Server {
 
     fn no_session(&mut self, conn: Conn) {
         match self.style.lost_session {
-            LostSession::NotFoundJson => self.refuse(conn, 404, "Session not found", None),
+            LostSession::NotFoundJson => self.refuse_with(conn, 404, -32001, None),
             LostSession::NotFoundText => {
                 self.refuse(conn, 404, "Not Found: Session not found", None);
             }

@@ -431,7 +431,7 @@ impl Server {
         }
     }
 
-    fn refuse_with(&mut self, conn: Conn, status: u16, code: i64, data: Option<Value>) {
+    pub(super) fn refuse_with(&mut self, conn: Conn, status: u16, code: i64, data: Option<Value>) {
         let error = RpcError {
             code,
             message: format!("error {code}"),

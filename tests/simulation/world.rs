@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     clients::{Clients, RequestNumber},
     file::File,
-    server::{Conn, Server, Style},
+    server::{Conn, Interceptor, Server, Style},
     tasks::TaskBehavior,
 };
 
@@ -125,8 +125,8 @@ enum Fault {
     ForgetSessions,
     Bar(u64),
     Busy(u64),
-    /// A proxy in front answers for a server that it does not find.
-    NotFound(u64),
+    /// Something between us and the server answers instead of it.
+    Intercepted(u64, Interceptor),
     DiskFails(u64),
 }
 
@@ -326,7 +326,10 @@ impl World {
                 }
             }
             11 => Fault::Bar(rng.u64(1000..20_000)),
-            12 if rng.bool() => Fault::NotFound(rng.u64(500..400_000)),
+            12 if rng.bool() => {
+                let how = Interceptor::draw(rng);
+                Fault::Intercepted(rng.u64(500..400_000), how)
+            }
             12 => Fault::Busy(rng.u64(500..10_000)),
             _ => Fault::DiskFails(rng.u64(100..20_000)),
         }
@@ -1343,7 +1346,7 @@ impl World {
             Fault::ForgetSessions => self.server.forget_sessions(),
             Fault::Bar(time) => self.server.barred_until = self.now + time,
             Fault::Busy(time) => self.server.busy_until = self.now + time,
-            Fault::NotFound(time) => self.server.not_found_until = self.now + time,
+            Fault::Intercepted(time, how) => self.server.intercepted = Some((self.now + time, how)),
             Fault::DiskFails(time) => self.disk_fails_until = self.now + time,
         }
     }

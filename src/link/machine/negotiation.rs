@@ -59,7 +59,7 @@ impl Link {
     /// The server answered `server/discover`.
     pub(super) fn discovered(&mut self, result: &str) {
         let Some(found) = protocol::parse_discover_result(result) else {
-            return self.is_not_modern("it answered server/discover with something else");
+            return self.is_not_modern("it answered server/discover with something else", true);
         };
         let wanted = MODERN.label();
         if !found.versions.iter().any(|version| version == wanted) {
@@ -127,33 +127,8 @@ impl Link {
             {
                 self.handshake_failed(&HandshakeError::of_status(refused));
             }
-            (Refusal::Http(refused), None) if self.may_be_no_server(refused) => {
-                if self.has_session() {
-                    self.keep_session();
-                    self.ping(None);
-                } else if self.negotiation.pinned.is_some() {
-                    self.handshake_failed(&HandshakeError::of_status(refused));
-                } else {
-                    self.negotiate_with(NegotiationStep::Initialize);
-                }
-            }
-            _ => self.is_not_modern("it does not know server/discover"),
+            _ => self.is_not_modern("it does not know server/discover", code.is_some()),
         }
-    }
-
-    /// Whether a refusal may come from a proxy whose server is down, while tasks would be lost with the modern era. It
-    /// does not once an MCP server has answered something else since the last refusal.
-    fn may_be_no_server(&mut self, refusal: &HttpError) -> bool {
-        let would_lose = |active: &ActiveTask| {
-            let task = active.task.server_task.as_ref();
-            !active.is_settled() && task.is_some_and(|task| task.kind == TaskKind::Extension)
-        };
-        if refusal.error.is_some() || !self.tasks.values().any(would_lose) {
-            return false;
-        }
-        let answers = self.session.answers;
-        let before = self.negotiation.refused_after.replace(answers);
-        before.is_none_or(|before| before == answers)
     }
 
     /// A server that refuses a revision names those that it speaks, and serves the repeat even where that is the one that
@@ -262,7 +237,20 @@ impl Link {
         true
     }
 
-    pub(super) fn is_not_modern(&mut self, because: &str) {
+    /// The server seems not to speak the modern era. Anything may have said so, unless it is a JSON-RPC message.
+    pub(super) fn is_not_modern(&mut self, because: &str, is_by_server: bool) {
+        if !is_by_server && self.is_modern_after_all() {
+            if self.has_session() {
+                self.keep_session();
+                self.ping(None);
+            } else if self.negotiation.pinned.is_some() {
+                let why = because.to_owned();
+                self.handshake_failed(&HandshakeError::NoAnswer { why });
+            } else {
+                self.negotiate_with(NegotiationStep::Initialize);
+            }
+            return;
+        }
         if let Some(version) = self.negotiation.pinned {
             let why = format!(
                 "it doesn't support MCP {}, which was requested: {because}",
@@ -283,6 +271,22 @@ impl Link {
             return self.refused_for_good(format!("it rejects the handshake, and {because}"));
         }
         self.negotiate_with(NegotiationStep::Initialize);
+    }
+
+    /// Whether the modern era is believed in still, because tasks would be lost with it, and the server has not answered
+    /// anything since it was last refused.
+    fn is_modern_after_all(&mut self) -> bool {
+        let would_lose = |active: &ActiveTask| {
+            let task = active.task.server_task.as_ref();
+            !active.is_settled() && task.is_some_and(|task| task.kind == TaskKind::Extension)
+        };
+        let answers = self.session.answers;
+        self.tasks.values().any(would_lose)
+            && self
+                .negotiation
+                .refused_after
+                .replace(answers)
+                .is_none_or(|before| before == answers)
     }
 
     pub(super) fn negotiate_with(&mut self, step: NegotiationStep) {

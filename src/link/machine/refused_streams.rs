@@ -4,10 +4,10 @@ use super::Link;
 use crate::{
     domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason},
     link::{
-        connection::SESSION_GONE,
+        connection::{SESSION_GONE, UNSUPPORTED},
         in_flight::InFlight,
         negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
-        stream_state::StreamState,
+        stream_state::{Refused, StreamState},
     },
     protocol::HttpError,
 };
@@ -115,7 +115,15 @@ impl Link {
                 active.recovery.note_empty_resume();
                 self.ask_later(id);
             }
-            400 if has_session => self.verify(id, refusal, is_call),
+            400 if has_session => {
+                let said = format!("HTTP 400 {}", said.unwrap_or_default());
+                let meant = if is_call {
+                    Refused::Call
+                } else {
+                    Refused::Cursor
+                };
+                self.verify(id, said, meant);
+            }
             // A gateway may have passed the call on before it gave up.
             status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {
                 active.went_out(self.now);
@@ -124,20 +132,19 @@ impl Link {
             }
             _ if is_call => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
             300..=399 | 408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
-            _ => self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false),
+            status => self.verify(id, format!("HTTP {status}"), Refused::Resumption),
         }
     }
 
-    /// A 400 means the cursor, the call or the session. A ping shows which.
-    fn verify(&mut self, id: &TaskId, refusal: &HttpError, is_call: bool) {
+    /// A refusal means the cursor, the call, the session or resuming as such, or it is not the server's. A ping shows which.
+    pub(super) fn verify(&mut self, id: &TaskId, said: String, meant: Refused) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let said = refusal.server_text.as_deref().unwrap_or_default();
-        active.stream = StreamState::Verifying {
-            said: Some(format!("HTTP 400 {said}")),
-        };
-        if is_call && let Some(attempt) = active.attempt_mut() {
+        active.stream = StreamState::Verifying { said, meant };
+        if meant == Refused::Call
+            && let Some(attempt) = active.attempt_mut()
+        {
             attempt.phase = Phase::Queued;
             active.was_unsent = true;
             active.touch(self.now);
@@ -192,18 +199,23 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let StreamState::Verifying { said } = active.stream.clone() else {
+        let StreamState::Verifying { said, meant } = active.stream.clone() else {
             return;
         };
-        if active.phase() == Phase::Queued {
-            active.stream = StreamState::None;
-            active.went_out(self.now);
-            let words = format!("the server refused the call: {}", said.unwrap_or_default());
-            self.fail(id, TaskErrorKind::Refused, Some(400), words);
-        } else if self.is_stream_gone(id, SESSION_GONE) {
-            self.refused_for_long(id, said);
-        } else {
-            self.verify_later(id);
+        match meant {
+            Refused::Call => {
+                active.stream = StreamState::None;
+                active.went_out(self.now);
+                let words = format!("the server refused the call: {said}");
+                self.fail(id, TaskErrorKind::Refused, Some(400), words);
+            }
+            Refused::Cursor if self.is_stream_gone(id, SESSION_GONE) => {
+                self.refused_for_long(id, Some(said));
+            }
+            Refused::Resumption if self.is_stream_gone(id, UNSUPPORTED) => {
+                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
+            }
+            _ => self.verify_later(id),
         }
     }
 

@@ -114,7 +114,9 @@ impl Link {
                 self.initialize_failed(in_flight, why, refusal.as_ref());
             }
             // It may know the handshake all the same.
-            RequestKind::Discover if in_flight.came.is_some() => self.is_not_modern(&why),
+            RequestKind::Discover if in_flight.came.is_some() => {
+                self.is_not_modern(&why, false);
+            }
             RequestKind::Discover if self.record.is_process() => self.discover_unheard(why),
             RequestKind::Discover => {
                 self.handshake_failed(&HandshakeError::of_request(why, refusal.as_ref()));

@@ -13,7 +13,7 @@ use crate::{
         io::ExchangeId,
         recovery::ReplayProbe,
         replay_gap::{Held, ReplayGap},
-        stream_state::{ASK_AGAIN, StreamState},
+        stream_state::{ASK_AGAIN, Refused, StreamState},
         time::{doubled, jittered},
     },
     protocol::{Body, ExchangeEvent},
@@ -33,8 +33,10 @@ impl Link {
             active.activity.contact_since = now.mono;
         }
         active.saving.is_shown_stale = true;
-        (active.recovery.refusals, active.recovery.not_before) = (None, None);
         let is_stream = matches!(body, Body::Stream | Body::Json);
+        if is_stream {
+            (active.recovery.refusals, active.recovery.not_before) = (None, None);
+        }
         active.went_out(now);
         match active.stream {
             StreamState::Calling(_) if is_stream => {
@@ -78,9 +80,9 @@ impl Link {
                 }
             }
             StreamState::Asking { .. } => {
-                active.stream = StreamState::None;
+                let said = no_message(body).unwrap_or_default();
                 self.close(exchange);
-                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
+                self.verify(id, said, Refused::Resumption);
             }
             _ => {}
         }

@@ -66,7 +66,7 @@ impl ConnectionState {
 pub(super) struct McpSession {
     /// Handshakes in a row after which nothing worked.
     pub(super) handshake_tries: u32,
-    /// How often the server answered.
+    /// How many short requests an MCP server has answered.
     pub(super) answers: u32,
     /// The session that replaced one that ended, until the server serves something in it.
     pub(super) unproven: Option<u64>,

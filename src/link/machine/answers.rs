@@ -234,6 +234,7 @@ impl Link {
         outcome: Result<&str, RpcError>,
     ) {
         self.schedule.needs_advance = true;
+        self.session.answers = self.session.answers.wrapping_add(1);
         if !matches!(
             in_flight.kind,
             RequestKind::Handshake { .. } | RequestKind::FindServer | RequestKind::Discover

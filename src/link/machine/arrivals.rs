@@ -103,6 +103,8 @@ impl Link {
         };
         self.published.is_server_stale |= in_flight.sent_at.is_some();
         in_flight.came = no_message(body).filter(|_| in_flight.request_id.is_some());
+        let page = no_message(body).filter(|_| matches!(body, Body::Other { .. }));
+        let awaits_message = in_flight.request_id.is_some();
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
             RequestKind::Stream(id) => {
@@ -118,7 +120,14 @@ impl Link {
             RequestKind::Standalone => self.standalone_opened(body),
             _ => {}
         }
-        self.mark_reachable();
+        match page {
+            // A portal or a proxy answers in place of the server.
+            Some(why) if awaits_message || self.reachability.down().is_some() => {
+                self.mark_unreachable(why, false, None);
+            }
+            Some(_) => {}
+            None => self.mark_reachable(),
+        }
     }
 
     /// Nothing more arrives on an exchange.

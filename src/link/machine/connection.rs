@@ -135,7 +135,6 @@ impl Link {
         self.record.session_number += 1;
         self.record.declared = std::mem::take(&mut self.session.declares);
         self.session.check = None;
-        self.session.answers = self.session.answers.wrapping_add(1);
         self.record.is_initialized = true;
         self.record.has_logging = shake.has_logging;
         self.record.tasks = shake
@@ -344,7 +343,6 @@ impl Link {
     /// Something was served in this session, so the next one does not follow on a failure.
     pub(super) fn note_served(&mut self) {
         (self.session.handshake_tries, self.session.unproven) = (0, None);
-        self.session.answers = self.session.answers.wrapping_add(1);
     }
 
     /// The session is over, and the next one has to show that it is not like that too.

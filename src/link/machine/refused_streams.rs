@@ -141,6 +141,12 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
+        let is_here = active.attempt().is_some_and(|attempt| {
+            self.record.is_initialized && attempt.session_number == self.record.session_number
+        });
+        if meant == Refused::Resumption && !is_here {
+            return self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
+        }
         active.stream = StreamState::Verifying { said, meant };
         if meant == Refused::Call
             && let Some(attempt) = active.attempt_mut()
@@ -151,7 +157,7 @@ impl Link {
         }
         match self.reachability.spend(self.now) {
             Ok(()) => self.ping(Some(id.clone())),
-            Err(_) => self.verify_later(id),
+            Err(_) => self.verify_later(id, false),
         }
     }
 
@@ -215,7 +221,7 @@ impl Link {
             Refused::Resumption if self.is_stream_gone(id, UNSUPPORTED) => {
                 self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
             }
-            _ => self.verify_later(id),
+            _ => self.verify_later(id, false),
         }
     }
 
@@ -228,18 +234,23 @@ impl Link {
         );
     }
 
-    /// The ping that was to verify a session failed; the stream is asked for again later.
-    pub(super) fn verify_later(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id)
-            && matches!(active.stream, StreamState::Verifying { .. })
-        {
-            if active.phase() == Phase::Queued {
-                active.stream = StreamState::None;
-            } else {
-                // With distance, or the asking would use up the budget that the ping needs.
-                active.recovery.note_try();
-                self.ask_later(id);
-            }
+    /// The ping that was to verify a session failed; the stream is asked for again later, in an outage by its back-off.
+    pub(super) fn verify_later(&mut self, id: &TaskId, is_outage: bool) {
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if !matches!(active.stream, StreamState::Verifying { .. }) {
+            return;
+        }
+        if active.phase() == Phase::Queued {
+            active.stream = StreamState::None;
+        } else if is_outage {
+            let until = self.now.mono;
+            active.stream = StreamState::Waiting { until };
+        } else {
+            // With distance, or the asking would use up the budget that the ping needs.
+            active.recovery.note_try();
+            self.ask_later(id);
         }
     }
 }

@@ -76,7 +76,7 @@ impl Link {
     /// A short request came to nothing for reasons of the link; who waits for it waits on.
     fn in_flight_lost(&mut self, in_flight: &InFlight, refusal: &HttpError) {
         match &in_flight.kind {
-            RequestKind::Ping { verifies: Some(id) } => self.verify_later(id),
+            RequestKind::Ping { verifies: Some(id) } => self.verify_later(id, false),
             RequestKind::Look(id) => self.look_failed(id, None),
             RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
             RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
@@ -156,7 +156,7 @@ impl Link {
             RequestKind::ListTools { .. } => self.tool_list_failed(in_flight, why, refusal),
             RequestKind::Ping { verifies } => {
                 if let Some(id) = verifies {
-                    self.verify_later(id);
+                    self.verify_later(id, refusal.is_none());
                 }
                 if refusal.is_none() {
                     self.suspect_connections(why);

@@ -183,11 +183,11 @@ impl Link {
 
     /// A request was answered with a status other than 2xx.
     fn exchange_refused(&mut self, in_flight: InFlight, refusal: HttpError) {
-        let is_gateway = matches!(refusal.status, 502..=504);
+        // Neither it nor a redirect to another host is a sign of the server.
+        let is_gateway = matches!(refusal.status, 300..=399 | 502..=504);
         if !is_gateway {
             self.mark_reachable();
         } else if self.reachability.down().is_some() {
-            // A gateway that answers for a server that is down is no sign of the server.
             let message = format!("HTTP {}", refusal.status);
             self.mark_unreachable(message, false, refusal.retry_after);
         }

@@ -281,7 +281,10 @@ impl ConfigEdit {
         if is_busy || super::file::load(&self.path)? != self.before {
             return Err(failed(&"another program has changed it; try again"));
         }
-        Ok(store::write_atomically(&self.target, text.as_bytes())?)
+        let written = store::write_atomically(&self.target, text.as_bytes());
+        // A child that is just being started has a copy, which closing ours would leave locked.
+        let _ = lock.unlock();
+        Ok(written?)
     }
 }
 

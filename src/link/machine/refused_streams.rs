@@ -117,12 +117,7 @@ impl Link {
             }
             400 if has_session => {
                 let said = format!("HTTP 400 {}", said.unwrap_or_default());
-                let meant = if is_call {
-                    Refused::Call
-                } else {
-                    Refused::Cursor
-                };
-                self.verify(id, said, meant);
+                self.verify(id, said, Refused::by_400(is_call));
             }
             // A gateway may have passed the call on before it gave up.
             status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {

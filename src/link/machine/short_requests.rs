@@ -2,7 +2,7 @@
 
 use super::Link;
 use crate::{
-    domain::RequestError,
+    domain::{RequestError, TaskId},
     link::{
         connection::ConnectionState,
         handshake_error::{HandshakeError, Refusal},
@@ -155,12 +155,7 @@ impl Link {
             }
             RequestKind::ListTools { .. } => self.tool_list_failed(in_flight, why, refusal),
             RequestKind::Ping { verifies } => {
-                if let Some(id) = verifies {
-                    self.verify_later(id, refusal.is_none());
-                }
-                if refusal.is_none() {
-                    self.suspect_connections(why);
-                }
+                self.ping_failed(verifies.as_ref(), why, refusal.is_none());
             }
             RequestKind::Look(id) => {
                 self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
@@ -184,6 +179,15 @@ impl Link {
             | RequestKind::Reread(_) => {}
         }
         self.schedule.needs_advance = true;
+    }
+
+    fn ping_failed(&mut self, verifies: Option<&TaskId>, why: String, is_outage: bool) {
+        if let Some(id) = verifies {
+            self.verify_later(id, is_outage);
+        }
+        if is_outage {
+            self.suspect_connections(why);
+        }
     }
 
     /// Whether a refusal means the request itself: the session was made to replace one that ended in the same way, and

@@ -282,7 +282,7 @@ impl ConfigEdit {
             return Err(failed(&"another program has changed it; try again"));
         }
         let written = store::write_atomically(&self.target, text.as_bytes());
-        // A child that is just being started has a copy, which closing ours would leave locked.
+        // A child process that is being started holds a copy of the lock, so closing ours might not release it.
         let _ = lock.unlock();
         Ok(written?)
     }

@@ -183,7 +183,7 @@ impl Link {
 
     /// A request was answered with a status other than 2xx.
     fn exchange_refused(&mut self, in_flight: InFlight, refusal: HttpError) {
-        // Neither it nor a redirect to another host is a sign of the server.
+        // Neither a gateway nor a redirect to another host is a sign of the server.
         let is_gateway = matches!(refusal.status, 300..=399 | 502..=504);
         if !is_gateway {
             self.mark_reachable();

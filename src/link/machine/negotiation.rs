@@ -237,9 +237,9 @@ impl Link {
         true
     }
 
-    /// The server seems not to speak the modern era. Anything may have said so, unless it is a JSON-RPC message.
+    /// The server seems not to speak the modern era. Unless `is_by_server`, a proxy or a portal may have said so.
     pub(super) fn is_not_modern(&mut self, because: &str, is_by_server: bool) {
-        if !is_by_server && self.is_modern_after_all() {
+        if !is_by_server && self.may_still_be_modern() {
             if self.has_session() {
                 self.keep_session();
                 self.ping(None);
@@ -273,9 +273,9 @@ impl Link {
         self.negotiate_with(NegotiationStep::Initialize);
     }
 
-    /// Whether the modern era is believed in still, because tasks would be lost with it, and the server has not answered
-    /// anything since it was last refused.
-    fn is_modern_after_all(&mut self) -> bool {
+    /// Counts a refusal that may not be the server's. Returns whether the server may still speak the modern era: tasks
+    /// would be lost with it, and no MCP server has answered since the last such refusal.
+    fn may_still_be_modern(&mut self) -> bool {
         let would_lose = |active: &ActiveTask| {
             let task = active.task.server_task.as_ref();
             !active.is_settled() && task.is_some_and(|task| task.kind == TaskKind::Extension)

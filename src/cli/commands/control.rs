@@ -15,12 +15,12 @@ use crate::{
     },
     domain::{
         Connectivity, Phase, RequestError, SessionEvent, SessionRequest, Status, Task, TaskId,
-        TaskView, text,
+        TaskView,
     },
     store::{DriverLock, ListFilter},
 };
 
-/// How long to wait for an unreachable server before giving up.
+/// How long a command waits for unreachable servers before it gives up.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -90,9 +90,11 @@ pub(in crate::cli) fn control(
     };
     block_on(async {
         let mut live = LiveSession::open(context, servers)?;
+        let late_at = tokio::time::Instant::now() + REACH_WITHIN;
         let mut codes = Vec::new();
         for task in &tasks {
-            let (code, message) = match run_action(context, &mut live, action, task).await {
+            let (code, message) = match run_action(context, &mut live, action, task, late_at).await
+            {
                 Ok(result) => result,
                 // With --all, one failure does not stop the others.
                 Err(CliError::Message { code, text: words }) if which.all && code < code::BUG => {
@@ -103,7 +105,6 @@ pub(in crate::cli) fn control(
                     return Err(fail);
                 }
             };
-            let message = text::clean_line(&message).into_owned();
             if code == code::OK && context.global.json {
                 let task = context.find(&mut reader, task.id.as_str())?;
                 let document = task_document::document(context, &mut reader, &task)?;
@@ -120,12 +121,13 @@ pub(in crate::cli) fn control(
     })
 }
 
-/// Sends the request, then waits for proof that it worked, or for [`REACH_WITHIN`].
+/// Sends the request, then waits for proof that it worked, or until `late_at` if the server can't be reached.
 async fn run_action(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     action: TaskAction,
     before: &Task,
+    late_at: tokio::time::Instant,
 ) -> Result<ActionResult, CliError> {
     let id = &before.id;
     match live
@@ -137,11 +139,10 @@ async fn run_action(
         Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
         Err(refused) => return Err(refused.into()),
     }
-    let started = tokio::time::Instant::now();
     let mut was_asked = false;
     loop {
         if let Some(view) = live.tasks.get(id).cloned() {
-            let is_late = started.elapsed() >= REACH_WITHIN;
+            let is_late = tokio::time::Instant::now() >= late_at;
             if view.task.forgotten_at.is_some() {
                 return Err(forgotten_error(context, id));
             }
@@ -159,12 +160,10 @@ async fn run_action(
             was_asked |= view.task.control.is_some();
         }
         // An unreachable server sends no events, so wake up at the time limit too.
-        let next = match started
-            .checked_add(REACH_WITHIN)
-            .filter(|at| *at > tokio::time::Instant::now())
-        {
-            Some(at) => tokio::time::timeout_at(at, live.next(context)).await,
-            None => Ok(live.next(context).await),
+        let next = if tokio::time::Instant::now() < late_at {
+            tokio::time::timeout_at(late_at, live.next(context)).await
+        } else {
+            Ok(live.next(context).await)
         };
         match next {
             Ok(Ok(LiveEvent::Session(SessionEvent::Erased(gone)))) if gone == *id => {
@@ -193,7 +192,10 @@ fn check_view(
     let id = &task.id;
     let was_dropped = was_asked && task.control.is_none();
     let notice = task.notice.as_deref();
-    if is_late && let Connectivity::Offline { why, .. } = &view.contact {
+    if is_late
+        && let Connectivity::Offline { why, .. } | Connectivity::Reconnecting { why, .. } =
+            &view.contact
+    {
         let server = &task.server;
         let message =
             format!("could not reach {server} ({why}); the request for {id} stays pending");

@@ -69,13 +69,13 @@ impl Link {
         let is_modern = active.is_modern();
         let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
             self.send_task_cancel(id, &server_task);
-            "longhaul cancelled the server task"
+            "longhaul asked the server to cancel its task"
         } else if is_modern && !self.record.is_process() {
             "cancelled by closing its connection"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled_notification(&request_id, "timed out");
             self.send(RequestKind::Cancel(id.clone()), method, None, None);
-            "longhaul cancelled it on the server"
+            "longhaul asked the server to cancel the call"
         } else {
             "the server could not be notified"
         };

@@ -126,7 +126,9 @@ impl Link {
                 self.out_of_stream(id, end, false);
             }
             _ if is_call => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
-            300..=399 | 408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
+            // A login page redirects everything: the server was not reached.
+            300..=399 => self.stream_unanswered(id, &format!("HTTP {}", refusal.status), false),
+            408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
             status => self.verify(id, format!("HTTP {status}"), Refused::Resumption),
         }
     }
@@ -142,6 +144,9 @@ impl Link {
         if meant == Refused::Resumption && !is_here {
             return self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
         }
+        if meant != Refused::Call {
+            active.note_disconnection(self.now, &said);
+        }
         active.stream = StreamState::Verifying { said, meant };
         if meant == Refused::Call
             && let Some(attempt) = active.attempt_mut()
@@ -156,7 +161,7 @@ impl Link {
         }
     }
 
-    /// A resume was refused for a reason that passes. A login page that redirects everything counts as one.
+    /// A resume was refused for a reason that passes.
     fn resume_put_off(&mut self, id: &TaskId, refusal: &HttpError) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;

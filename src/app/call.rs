@@ -462,6 +462,17 @@ mod tests {
     }
 
     #[test]
+    fn several_lines_stay_several_lines() {
+        let mut form = form(&schema(), &json!({}));
+        form.argument().unwrap().paste("a\r\nb\n");
+        assert_eq!(sent(&form), Ok(json!({"name": "a\nb", "n": 100})));
+        let given = json!({"name": "a\nb", "n": 100});
+        let mut again = self::form(&schema(), &given);
+        again.text_field().unwrap().paste("c");
+        assert_eq!(sent(&again), Ok(json!({"name": "ca\nb", "n": 100})));
+    }
+
+    #[test]
     fn names_unreadable_values_before_sending() {
         let mut form = form(&schema(), &json!({"name": "x"}));
         form.at = 1;

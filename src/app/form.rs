@@ -222,7 +222,18 @@ impl FormField {
 
     /// Whether it is edited as JSON.
     pub fn is_json(&self) -> bool {
-        matches!(&self.value, FormValue::Typed(field) if field.has_lines)
+        self.spec.kind == ArgumentKind::Json && matches!(&self.value, FormValue::Typed(_))
+    }
+
+    /// Inserts pasted text; in a text field, several lines stay several lines.
+    pub(super) fn paste(&mut self, pasted: &str) {
+        let is_text = self.spec.kind == ArgumentKind::Text;
+        let Some(field) = self.typed() else {
+            return;
+        };
+        let lines = pasted.trim_end_matches(['\r', '\n']);
+        field.has_lines |= is_text && lines.contains(['\r', '\n']);
+        field.paste(if is_text { lines } else { pasted });
     }
 
     /// Whether Enter fills in a template.
@@ -315,15 +326,17 @@ impl FormField {
                 let text = match (kind, start) {
                     (_, None) => String::new(),
                     (ArgumentKind::Text, Some(Value::String(text))) => {
-                        let is_line = !text.contains(char::is_control);
+                        let can_edit = !text.contains(|it: char| it.is_control() && it != '\n');
                         let line = || text::clean_line(text).into_owned();
-                        if is_line { text.clone() } else { line() }
+                        if can_edit { text.clone() } else { line() }
                     }
                     (_, Some(other)) => other.to_string(),
                 };
                 // Typing replaces a default or a number, but edits an existing text.
                 let is_number = matches!(kind, ArgumentKind::Number | ArgumentKind::Integer);
-                FormValue::Typed(if is_number || given.is_none() {
+                FormValue::Typed(if text.contains('\n') {
+                    Field::lines(text)
+                } else if is_number || given.is_none() {
                     Field::prefilled(text)
                 } else {
                     Field::new(text)

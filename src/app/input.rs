@@ -11,7 +11,7 @@ use crate::domain::Chord;
 use super::{
     Command, Overlay, State, UserInput,
     alerts::WindowFocus,
-    call::call_key,
+    call::{Stage, call_key},
     dialogs::{
         edit::edit_key,
         filter::{apply_filter, filter_key},
@@ -25,6 +25,7 @@ use super::{
     },
     key_press::KeyPress,
     keymap::{Action, pretty},
+    layout::SMALLEST,
     quit::interrupt,
     requests::check_config,
     seen::mark_seen_rows,
@@ -37,12 +38,15 @@ use mouse::on_mouse;
 
 /// Applies an input event.
 pub(super) fn apply(state: &mut State, input: UserInput) {
+    let (columns, rows) = state.size;
+    let is_drawn = columns >= SMALLEST.0 && rows >= SMALLEST.1;
     match input {
-        UserInput::Key(chord) => on_key(state, chord.normalized()),
+        UserInput::Key(chord) => on_key(state, chord.normalized(), is_drawn),
+        UserInput::Mouse(..) | UserInput::Paste(_) if !is_drawn => {}
         UserInput::Mouse(action, column, row) => {
             let key = on_mouse(state, action, (column, row));
             if let Some(chord) = key {
-                on_key(state, chord);
+                on_key(state, chord, is_drawn);
             }
         }
         UserInput::Paste(pasted) => paste(state, &pasted),
@@ -79,13 +83,17 @@ fn paste(state: &mut State, pasted: &str) {
         }
         Some(Overlay::Call(form)) => {
             form.clear_errors();
-            if let Some(field) = form.text_field() {
+            if form.stage == Stage::Form
+                && let Some(argument) = form.argument()
+            {
+                argument.paste(pasted);
+            } else if let Some(field) = form.text_field() {
                 field.paste(pasted);
             }
         }
         Some(Overlay::Question(form)) => {
             let is_read = form.is_read(now);
-            match form.text_field().filter(|_| is_read) {
+            match form.field().filter(|_| is_read) {
                 Some(field) => field.paste(pasted),
                 None => state.reply("press Tab to focus a field, then paste"),
             }
@@ -101,7 +109,7 @@ fn paste(state: &mut State, pasted: &str) {
     }
 }
 
-fn on_key(state: &mut State, chord: Chord) {
+fn on_key(state: &mut State, chord: Chord, is_drawn: bool) {
     let now = state.now();
     mark_seen_rows(state);
     state.last_key = Some(now.mono);
@@ -113,6 +121,8 @@ fn on_key(state: &mut State, chord: Chord) {
         Some(Action::Interrupt) => return interrupt(state),
         Some(Action::Suspend) => return state.command(Command::Suspend),
         Some(Action::Redraw) => return state.command(Command::Redraw),
+        // On a screen that is too small, nobody sees what another key does.
+        _ if !is_drawn => return,
         _ => {}
     }
     // The top layer handles the key; it is put back, below what the key opened, unless it closes itself.

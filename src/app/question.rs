@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::{Answer, ArgumentSpec, Elicitation, Mono, Question, Stamp, TaskId, UrlPreview};
 
-use super::{Field, FormField, TaskRow, dialogs::menu::was_readable};
+use super::{FormField, TaskRow, dialogs::menu::was_readable};
 
 /// A question that is being answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,10 +85,6 @@ impl QuestionForm {
     /// The focused field.
     pub fn field(&mut self) -> Option<&mut FormField> {
         self.fields.get_mut(self.at?)
-    }
-
-    pub(super) fn text_field(&mut self) -> Option<&mut Field> {
-        self.field()?.typed()
     }
 
     /// Whether a key pressed now can be meant for it.

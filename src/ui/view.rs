@@ -38,7 +38,7 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
 fn too_small(region: &mut Region<'_>) {
     let (columns, rows) = (region.columns(), region.rows());
     let message = format!(
-        "longhaul needs at least {}x{}; this terminal is {columns}x{rows}",
+        "longhaul needs at least {}x{}; this terminal is {columns}x{rows}. Ctrl-C quits.",
         SMALLEST.0, SMALLEST.1
     );
     // Wrapped rather than cut, because this message must be readable at any size.

@@ -1,7 +1,7 @@
 //! Questions of a server: the dialog cannot be answered by reflex, sends what is filled in, and goes when it is moot.
 
 use longhaul::{
-    app::{Button, Command, Event, Overlay, QuestionForm},
+    app::{Button, Command, Event, Overlay, QuestionForm, UserInput},
     domain::{
         Answer, LostReason, RequestError, SessionEvent, SessionRequest, SessionRequestId,
         SessionResponse, Status, TaskView,
@@ -41,6 +41,16 @@ fn answers(screen: &Screen) -> Vec<(SessionRequestId, String, Answer)> {
         _ => None,
     });
     asks.collect()
+}
+
+#[test]
+fn a_screen_that_is_too_small_takes_no_answer() {
+    let mut screen = Screen::asked((120, 36), colour(), &[GO_ON]);
+    screen.event(Event::Input(UserInput::Resize(20, 5)));
+    screen.read().keys("tab enter ctrl-s y D");
+    assert!(screen.todo.is_empty() && !is_closed(&screen));
+    screen.keys("ctrl-c ctrl-c");
+    assert!(!screen.todo.is_empty(), "Ctrl-C still quits");
 }
 
 fn opened(screen: &Screen) -> Vec<String> {

@@ -139,7 +139,12 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
         state.list.marks.remove(id);
     }
     let key = state.key(Action::Undo);
+    let now = state.now().wall;
+    let owed = |id: &TaskId| state.task(id).is_some_and(|it| it.view.task.is_owed(now));
     let mut message = match ended.as_slice() {
+        [one] if owed(one) => format!(
+            "{one} removed from the list, so its agent can't collect the result; {key} restores it"
+        ),
         [one] => format!("{one} removed from the list; {key} restores it"),
         many => format!(
             "{} tasks removed from the list; {key} restores them",

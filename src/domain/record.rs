@@ -173,6 +173,13 @@ impl Task {
         }
     }
 
+    /// Whether an agent has not collected the result.
+    pub fn is_owed(&self, now: Wall) -> bool {
+        let settled_at = self.end.settled_at;
+        let caller = self.caller.as_ref();
+        caller.is_some_and(|caller| caller.is_owed(settled_at, now))
+    }
+
     /// The number of attempts, including those that are no longer kept.
     pub fn attempts_made(&self) -> u32 {
         self.attempt().map_or(0, |attempt| attempt.number)
@@ -199,7 +206,7 @@ impl Task {
             return Some(message.to_owned());
         }
         if attempt.era_reason == Some(EraReason::Asked) && self.options.protocol == Some(version) {
-            return Some("pinned, not negotiated".to_owned());
+            return Some("set for this call, not negotiated".to_owned());
         }
         (server_version == version.label() && !server_why.is_empty()).then(|| server_why.to_owned())
     }

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::domain::{
     Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
-    IfCut, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp, Status, Task, TaskId,
-    TaskKind, TaskView, Wall, text,
+    IfCut, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp, Status, Task,
+    TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// The transport gives up a connection after ten seconds; a call still in flight after this has been sent. Some
@@ -195,6 +195,16 @@ impl ActiveTask {
         self.attempt().map_or(Phase::Ended, |attempt| attempt.phase)
     }
 
+    /// Whether a call that ends like this never ran.
+    pub(super) fn never_ran(&self, status: &Status, error: Option<&TaskError>) -> bool {
+        let is_first = self.task.attempts_made() <= 1 && self.task.questions.is_empty();
+        let kind = error.map(|error| error.kind);
+        let was_refused =
+            kind == Some(TaskErrorKind::Refused) || kind == Some(TaskErrorKind::Unreachable);
+        let is_unsent = *status == Status::Cancelled && self.phase() == Phase::Queued;
+        is_first && (was_refused || is_unsent)
+    }
+
     /// Marks all attempts as ended.
     pub(super) fn end_attempts(&mut self, now: Stamp) {
         for attempt in &mut self.task.attempts {
@@ -334,9 +344,11 @@ impl ActiveTask {
         self.touch(now);
     }
 
-    /// One line of the log for one outage, however many tries it takes.
+    /// One line of the log for one outage, however many tries it takes; the state shows why the last one failed.
     pub(super) fn note_disconnection(&mut self, now: Stamp, why: &str) {
-        if self.recovery.disconnection.is_none() {
+        if let Some(disconnection) = &mut self.recovery.disconnection {
+            why.clone_into(&mut disconnection.why);
+        } else {
             self.recovery.disconnection = Some(Disconnection {
                 at: now.mono,
                 before: Duration::ZERO,

@@ -84,10 +84,14 @@ pub(super) fn object(
     } else {
         ("ttl", "pollInterval")
     };
+    let message = match status {
+        "cancelled" => "cancelled".to_owned(),
+        _ => ticket::state(view, now),
+    };
     let fields = [
         ("taskId", json!(task.id.as_str())),
         ("status", json!(status)),
-        ("statusMessage", json!(ticket::state(view, now))),
+        ("statusMessage", json!(message)),
         ("createdAt", json!(task.created_at.rfc3339())),
         (
             "lastUpdatedAt",

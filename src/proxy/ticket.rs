@@ -183,9 +183,9 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let task = &view.task;
     let ended = match task.status {
         Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
-            "queued {age} ago: a person has to approve the server (longhaul servers approve {server}) or sign in to it \
-             (longhaul login {server}); until then nothing is sent",
-            server = text::shell_word(task.server.as_str())
+            "queued {age} ago: the server {server} needs a person, for example to sign in; `longhaul` shows what to do, and \
+             until then nothing is sent",
+            server = text::clean_line(task.server.as_str())
         )),
         Status::Running if task.is_queued() => {
             Some(format!("queued {age} ago, not sent to the server yet"))

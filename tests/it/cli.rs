@@ -129,7 +129,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "odd", "version": "1"}})),
         Some("tools/list") => answer(json!({"tools": [
-            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"),
+            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"), tool("busy"),
             {"name": "strict", "annotations": {"idempotentHint": true}, "inputSchema": {"type": "object", "properties": {
                 "to": {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}}}},
             {"name": "wipes", "annotations": {"destructiveHint": true}, "inputSchema": {"type": "object"}},
@@ -172,6 +172,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
                     seen.gates[usize::from(name == "open-b")].add_permits(1);
                     answer(json!({"content": text("opened")}))
                 }
+                Some("busy") => StatusCode::SERVICE_UNAVAILABLE.into_response(),
                 Some("hangs") => sse(stream::iter([step(1)]).chain(stream::pending()).boxed()),
                 _ => {
                     let error = json!({"code": -32000, "message": "not today"});
@@ -467,6 +468,12 @@ fn every_end_has_its_exit_code() {
         ),
         (2, vec!["show", "zzz"], "no task \"zzz\""),
         (2, vec!["--readonly", "call", "plain"], "--readonly"),
+        (2, vec!["--readonly", "demo", "--reset"], "--readonly"),
+        (
+            2,
+            vec!["--readonly", "demo", "--break", "cut"],
+            "--readonly",
+        ),
         (2, vec!["frobnicate"], "frobnicate"),
         (2, vec![], "needs a terminal"),
         (3, with(&locked, &["call", "plain"]), "credentials"),
@@ -518,6 +525,21 @@ fn server_text_is_sanitized_for_the_terminal() {
     }
     let raw = run(state, &["result", &id, "--raw"]);
     assert_eq!(raw.out, "a\u{1b}]0;pwned\u{7}\u{202e}b");
+}
+
+#[test]
+fn a_refused_call_leaves_its_key_to_the_next() {
+    let fake = FakeServer::start();
+    let url = fake.url();
+    let dir = tempfile::tempdir().unwrap();
+    for calls in 1..=2 {
+        let ran = run(dir.path(), &with(&url, &["call", "busy", "--once", "k"]));
+        assert_eq!((ran.code, fake.calls()), (Some(2), calls), "{ran:#?}");
+    }
+    let ran = run(dir.path(), &["call", "plain", "--once", "k"]);
+    assert_eq!((ran.code, fake.calls()), (Some(0), 3), "{ran:#?}");
+    let ran = run(dir.path(), &["call", "plain", "--once", "k"]);
+    assert_eq!((ran.code, fake.calls()), (Some(0), 3), "{ran:#?}");
 }
 
 #[test]
@@ -648,7 +670,7 @@ fn takes_a_host_with_a_path_for_a_url() {
     let name = run(state, &["-s", "nobody:1", "tools"]);
     assert!(
         name.err
-            .contains("no server named \"nobody:1\" in this session"),
+            .contains("no server named \"nobody:1\" in the configuration or this session"),
         "{name:#?}"
     );
 }

@@ -217,8 +217,13 @@ fn a_result_that_nobody_collected_is_kept() {
     first.wait(|message| message["method"] == "notifications/progress");
     let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
     first.kill();
+    let rm = || kept.command(&["rm", &id]).output().unwrap().status.code();
+    assert_eq!(rm(), Some(2), "it asks first");
     finish_steps(&kept);
     kept.ok(&["wait", &id]);
+    assert_eq!(rm(), Some(2), "it asks first");
+    let cleaned = kept.ok(&["clean", "--json"]).document();
+    assert_eq!(cleaned, json!({"removed": [], "kept": [id]}));
     let mut second = AgentHost::start(&kept, &[&server], &json!({}));
     let open = second.call("longhaul_tasks", &json!({}));
     assert!(text(&open).contains(&id), "{open}");

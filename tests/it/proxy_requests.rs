@@ -240,7 +240,13 @@ fn a_question_that_may_be_about_the_call_of_another_host_is_for_the_screen() {
     );
     assert_eq!(text(&host.response(call)["result"]), "answered");
     other.start_call("wait", &json!({}));
-    other.request("ping", &json!({}));
+    until("the other call was sent", || {
+        let running = kept.ok(&["ls", "--status", "running", "--json"]);
+        running
+            .document()
+            .as_array()
+            .is_some_and(|it| !it.is_empty())
+    });
     let call = host.start_call("ask", &json!({}));
     let mut asked = Vec::new();
     until("both calls show the question", || {

@@ -157,7 +157,11 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
         "0 tasks removed\n"
     );
     let kept = run(state, &["clean", "--keep", "1", "--json"]).document();
-    assert_eq!(kept, json!({"removed": [one]}), "the newest stays");
+    assert_eq!(
+        kept,
+        json!({"removed": [one], "kept": []}),
+        "the newest stays"
+    );
     let gone = run(state, &["rm", "--older-than", "1ms"]);
     assert_eq!(gone.out, "1 task removed\n", "{gone:#?}");
     assert_eq!(of(&[]), [three.as_str()]);

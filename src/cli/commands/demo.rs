@@ -46,10 +46,12 @@ impl From<DemoError> for CliError {
 /// `demo` with all its options.
 pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<u8, CliError> {
     let dir = context.paths.demo_dir();
+    if args.stop || args.reset || args.fault.is_some() {
+        context.may_act()?;
+    }
     if args.serve {
         serve(context, args, &dir)
     } else if args.stop {
-        context.may_act()?;
         demo::stop(&dir)?;
         report(context, "demo server stopped")
     } else if args.reset {

@@ -158,7 +158,7 @@ fn print_table(
 /// Who made an agent's call, and whether the result waits for it.
 fn from(task: &Task, now: Wall) -> String {
     task.caller.as_ref().map_or_else(String::new, |caller| {
-        let owed = if caller.is_owed(task.end.settled_at, now) {
+        let owed = if task.is_owed(now) {
             " (not collected)"
         } else {
             ""

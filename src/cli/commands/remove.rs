@@ -69,18 +69,27 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
     Ok(code::OK)
 }
 
-/// Asks before running calls are removed whose connection, or process, can't be left without losing them.
+/// Asks before running calls are removed whose connection, or process, can't be left without losing them, and before
+/// calls are removed whose results agents wait for.
 fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliError> {
-    let if_cut = |task| Some((task, IfCut::of_task(task)?));
-    let losses = tasks.iter().filter_map(if_cut);
-    let losses: Vec<(&Task, IfCut)> = losses
-        .filter(|(task, it)| it.outcome() == CutOutcome::Lost && !task.is_queued())
-        .collect();
-    for (task, if_cut) in &losses {
-        let (id, why) = (&task.id, if_cut.reason.message());
-        context.warn(format!("removing {id} would lose it: {why}"));
+    let now = context.clock.now().wall;
+    let mut is_loss = false;
+    for task in tasks {
+        let id = &task.id;
+        let lost = IfCut::of_task(task).filter(|it| it.outcome() == CutOutcome::Lost);
+        if let Some(if_cut) = lost.filter(|_| !task.is_queued()) {
+            let why = if_cut.reason.message();
+            context.warn(format!("removing {id} would lose it: {why}"));
+            is_loss = true;
+        }
+        if task.is_owed(now) || task.caller.is_some() && !task.status.is_settled() {
+            context.warn(format!(
+                "the agent that made the call {id} has not collected its result, and couldn't once it is removed"
+            ));
+            is_loss = true;
+        }
     }
-    if losses.is_empty() || confirm(context, "remove anyway? y/N")? {
+    if !is_loss || confirm(context, "remove anyway? y/N")? {
         return Ok(());
     }
     Err(CliError::usage(
@@ -108,7 +117,8 @@ pub(in crate::cli) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Res
     forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
 }
 
-/// Forgets the tasks that ended at least `older_than` ago, except the newest `keep`.
+/// Forgets the tasks that ended at least `older_than` ago, except the newest `keep` and those whose results agents have
+/// not collected.
 fn forget_settled(
     context: &mut Context<'_>,
     older_than: Option<Duration>,
@@ -123,14 +133,21 @@ fn forget_settled(
     tasks.sort_by_key(|task| std::cmp::Reverse(ended_at(task)));
     tasks.drain(..keep.min(tasks.len()));
     tasks.retain(|task| older_than.is_none_or(|older| now.since(ended_at(task)) >= older));
+    let (owed, tasks): (Vec<Task>, Vec<Task>) = tasks.into_iter().partition(|it| it.is_owed(now));
     request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {
-        let document = serde_json::json!({"removed": ids_of(&tasks)});
+        let document = serde_json::json!({"removed": ids_of(&tasks), "kept": ids_of(&owed)});
         context.terminal.print_json(&document)?;
         return Ok(code::OK);
     }
     let count = text::plural(tasks.len(), "task");
     context.print(&format!("{count} removed"))?;
+    if !owed.is_empty() {
+        let ids = ids_of(&owed).join(" ");
+        context.info(&format!(
+            "not removed, because agents have not collected their results: {ids}"
+        ));
+    }
     report_undo(context, &tasks);
     Ok(code::OK)
 }

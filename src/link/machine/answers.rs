@@ -395,10 +395,8 @@ impl Link {
                 });
             self.fail(id, TaskErrorKind::Tool, None, message);
         } else {
-            if is_cancelling {
-                active.notice(now, "finished before the cancel".to_owned());
-            } else if active.was_cancelled() {
-                active.notice(now, "finished despite the cancel".to_owned());
+            if is_cancelling || active.was_cancelled() {
+                active.notice(now, "the cancel request had no effect".to_owned());
             }
             self.conclude(id, Status::Completed, None);
         }
@@ -484,6 +482,10 @@ impl Link {
         // What was removed is left as it was, for as long as it is still here.
         if !active.task.is_open() {
             return;
+        }
+        if active.never_ran(&status, error.as_ref()) {
+            // The key is free for the next call.
+            active.task.options.once = None;
         }
         let connections = active.let_go();
         active.set_control(now, None);

@@ -194,13 +194,18 @@ impl Link {
         SessionResponse::Accepted
     }
 
-    /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
-    /// say nothing to a cancel, so this is the one proof that can be had.
-    fn end_process(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    /// How many other calls of the server are running.
+    fn others_at_work(&self, id: &TaskId) -> u64 {
         let others = self.tasks.iter().filter(|(other, active)| {
             *other != id && !active.is_settled() && (active.is_out() || active.served.is_some())
         });
-        let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
+        u64::try_from(others.count()).unwrap_or(u64::MAX)
+    }
+
+    /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
+    /// say nothing to a cancel, so this is the one proof that can be had.
+    fn end_process(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+        let others = self.others_at_work(id);
         let name = self.record.name.clone();
         if others > 0 {
             let calls = text::plural(others, "other call");
@@ -249,7 +254,11 @@ impl Link {
         if now.mono < control.until {
             return;
         }
+        let can_end_process = self.record.is_process() && self.others_at_work(id) == 0;
         let name = &self.record.name;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
         let words = match control.what {
             ControlKind::Pausing if control.is_sent => {
                 format!(
@@ -266,7 +275,7 @@ impl Link {
                 }
                 return;
             }
-            ControlKind::Cancelling if self.record.is_process() => {
+            ControlKind::Cancelling if can_end_process => {
                 format!("{name} did not respond to the cancel; cancel again to end its process")
             }
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {

@@ -1,5 +1,7 @@
 //! The server's list of tools, page by page.
 
+use std::collections::BTreeSet;
+
 use super::Link;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
@@ -66,7 +68,10 @@ impl Link {
         mut cursors: Vec<String>,
         result: &str,
     ) {
-        let (tools, next) = protocol::parse_tool_page(result);
+        let (mut tools, next) = protocol::parse_tool_page(result);
+        // Some servers answer an empty cursor with the first page again.
+        let known: BTreeSet<&str> = so_far.iter().map(|tool| tool.name.as_str()).collect();
+        tools.retain(|tool| !known.contains(tool.name.as_str()));
         so_far.extend(tools);
         let is_whole = cut_tools(&mut so_far);
         match next {

@@ -225,10 +225,10 @@ fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> 
 
 /// A line with a label column.
 fn labeled(label: &str, text: &str) -> String {
-    format!("{label:<15}{}", text::clean_line(text))
+    format!("{label:<18}{}", text::clean_line(text))
 }
 
-/// What happens to this task when the network drops, longhaul exits or the server's session ends.
+/// What happens to this task when the network drops, longhaul exits or the MCP session ends.
 fn cases(task: &Task) -> Vec<String> {
     let asks_in_rounds = task
         .questions
@@ -296,7 +296,7 @@ fn cases(task: &Task) -> Vec<String> {
     vec![
         labeled("network drops", cut),
         labeled("keeper stops", death),
-        labeled("session ends", gone),
+        labeled("MCP session ends", gone),
     ]
 }
 

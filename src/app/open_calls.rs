@@ -19,8 +19,8 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay with the keeper` and
-/// `stop keeper: 2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. If it would be
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay in the background` and
+/// `stop keeper: 2 continue, 1 paused, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. If it would be
 /// wider than `columns`, without the time, and the worst outcome first because the end may be cut off.
 pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
     let width = |(action, text): &(Action, String)| {
@@ -38,7 +38,7 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
             Some(outcomes) => format!("quit: {outcomes}"),
             // Nobody knows whether the open calls are running.
             None if open > 0 => "quit".to_owned(),
-            None => "quit: nothing is running".to_owned(),
+            None => idle(state).to_owned(),
         };
         return vec![(Action::Quit, text)];
     };
@@ -47,7 +47,7 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
         return vec![(Action::Quit, text)];
     }
     let quit = match state.totals.by_outcome.known() {
-        0 => "quit: nothing is running".to_owned(),
+        0 => idle(state).to_owned(),
         known => format!("quit: {}", kept(known)),
     };
     // Another machine's keeper is stopped there.
@@ -58,13 +58,20 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
     lines
 }
 
-/// `2 continue, 1 pauses, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
+fn idle(state: &State) -> &'static str {
+    match state.totals.counts.unsaved {
+        0 => "quit: nothing is running",
+        _ => "quit: some results are not saved",
+    }
+}
+
+/// `2 continue, 1 paused, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
 fn outcomes(state: &State, is_long: bool) -> Option<String> {
     let totals = &state.totals.by_outcome;
     let mut parts = Vec::new();
     for (count, one, many) in [
         (totals.continues, "continues", "continue"),
-        (totals.pauses, "pauses", "pause"),
+        (totals.pauses, "paused", "paused"),
     ] {
         if count > 0 {
             let verb = if count == 1 { one } else { many };
@@ -101,7 +108,7 @@ fn outcomes(state: &State, is_long: bool) -> Option<String> {
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
     let verb = if open == 1 { "stays" } else { "stay" };
-    format!("{} {verb} open", text::plural(open, "call"))
+    format!("{} {verb} in the background", text::plural(open, "call"))
 }
 
 /// The note for stderr after the screen has closed.

@@ -64,10 +64,9 @@ pub(super) fn on_response(
             state.dialogs.open_menu(Menu::Fixed(Box::new(dialog)));
         }
         (RequestPurpose::Adopt(server), Ok(SessionResponse::Adopted(tasks))) => {
-            let name = text::clean_line(server.as_str());
             let message = match tasks.len() {
-                0 => format!("{name} lists no new tasks"),
-                count => format!("imported {} from {name}", text::plural(count, "task")),
+                0 => format!("{server} lists no new tasks"),
+                count => format!("imported {} from {server}", text::plural(count, "task")),
             };
             state.show_toast(NoticeLevel::Info, &message);
         }
@@ -82,7 +81,7 @@ pub(super) fn on_response(
             state.show_toast(NoticeLevel::Error, &message);
             // Replaces "requested: ...".
             if state.messages.reply.is_some() {
-                state.reply(text::clean_line(&message));
+                state.reply(message);
             }
         }
         (_, Ok(_)) => {}

@@ -41,7 +41,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
         }
         (None, _) => return None,
     };
-    Some(text::clean_line(&message).into_owned())
+    Some(message)
 }
 
 /// What a task waits for before it is sent, short enough for its row: `needs $LAB_TOKEN`, `needs consent: L`.
@@ -65,5 +65,5 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
         (None, LinkState::NotStarted { .. }) => "its program is not running".to_owned(),
         (None, _) => return None,
     };
-    Some(text::clean_line(&message).into_owned())
+    Some(message)
 }

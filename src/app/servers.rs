@@ -47,7 +47,7 @@ pub(super) fn named(state: &State, name: &str) -> Option<ServerName> {
 /// The message for an unknown server name.
 pub(super) fn unknown_server(state: &State, name: &str) -> String {
     let known: Vec<&str> = state.servers.iter().map(|it| it.name.as_str()).collect();
-    let known = text::clean_line(&known.join(", ")).into_owned();
+    let known = known.join(", ");
     format!("no server named {name:?}; known servers: {known}")
 }
 
@@ -100,7 +100,7 @@ pub(super) fn adopt(state: &mut State) {
 
 /// Imports tasks that exist on a server but not in this session.
 pub(super) fn adopt_from(state: &mut State, server: ServerName) {
-    let message = format!("asked {} for its tasks", text::clean_line(server.as_str()));
+    let message = format!("asked {server} for its tasks");
     let adopt = SessionRequest::Adopt {
         server: server.clone(),
         server_task: None,
@@ -138,13 +138,12 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName) {
         }
     );
     let name = server.name.clone();
-    let shown = text::clean_line(name.as_str()).into_owned();
     if takes_sign_in {
-        state.reply(format!("requesting the sign-in page of {shown}"));
+        state.reply(format!("requesting the sign-in page of {name}"));
         let sign_in = SessionRequest::SignIn(name.clone());
         request_for(state, sign_in, RequestPurpose::SignIn(name));
     } else {
-        state.reply(format!("checking the configuration of {shown}"));
+        state.reply(format!("checking the configuration of {name}"));
         state.command(Command::ReadConsent(name));
     }
 }
@@ -164,7 +163,7 @@ pub(super) fn show_server_need(state: &mut State, server: &ServerName, message: 
     match why {
         Some(why) => {
             state.log_message(NoticeLevel::Warning, &message);
-            let title = format!("What {} needs", text::clean_line(server.as_str()));
+            let title = format!("What {server} needs");
             state.dialogs.open_page(title, vec![why, message]);
         }
         None => state.show_toast(NoticeLevel::Info, &message),

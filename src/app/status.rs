@@ -121,7 +121,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
         .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
         .find_map(|task_row| task_row.view.task.control.map(|asked| (task_row, asked)))?;
     let age = now.wall.since(asked.at);
-    let title = text::clean_line(task_row.view.task.title()).into_owned();
+    let title = task_row.view.task.title();
     let since = text::span(age);
     let at = task_row
         .view
@@ -154,19 +154,17 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
     if status.is_settled() {
         return None;
     }
-    let title = text::clean_line(task_row.view.task.title()).into_owned();
+    let title = task_row.view.task.title();
     let message = match &task_row.view.contact {
         Connectivity::Reconnecting { attempt, next, why } => format!(
-            "{title}: {}; retry #{} {} ({} to retry now)",
-            text::clean_line(why),
+            "{title}: {why}; retry #{} {} ({} to retry now)",
             attempt.saturating_add(1),
             until_phrase(*next, now),
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: could not reach {} ({}); next retry {} ({} to retry now)",
-            text::clean_line(task_row.view.task.server.as_str()),
-            text::clean_line(why),
+            "{title}: could not reach {} ({why}); next retry {} ({} to retry now)",
+            task_row.view.task.server,
             until_phrase(*next, now),
             state.key(Action::Resume)
         ),
@@ -181,7 +179,7 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
                 .notice
                 .as_ref()
                 .filter(|_| is_needed || now.wall.since(since) < NOTICE_TIME)
-                .map(|notice| format!("{title}: {}", text::clean_line(notice)));
+                .map(|notice| format!("{title}: {notice}"));
         }
     };
     Some(shorten(message, columns))

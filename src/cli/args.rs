@@ -39,6 +39,9 @@ Examples:
 const LS_STATES: &str = "\
 States:
   queued            not sent yet; longhaul sends it as soon as it can
+  pausing, cancelling, resuming
+                    requested, but not confirmed by the server yet
+  waiting           the server needs a sign-in, your approval or a variable
   running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, reconnecting
                     the connection is lost, and longhaul is getting it back
@@ -50,6 +53,19 @@ IF CUT (what happens to the call if longhaul loses its connection for a long tim
   pauses            the call stops at its checkpoint, and longhaul continues from there
   likely            the call can probably be resumed, for an unknown or limited time
   LOST              the call or its result is lost";
+
+/// What `demo --break` can inject.
+#[cfg(feature = "demo")]
+const FAULTS: &str = "\
+Faults:
+  cut[=SECONDS]     close all connections and accept none for this long
+  restart           restart the server
+  stall[=SECONDS]   keep connections open, but send nothing for this long
+  drop              close the stream that sends the next event
+  duplicate         send events again at the next resume
+  forget            forget all MCP sessions
+  polls[=SECONDS]   answer task polls with an error for this long
+  hang              never answer the next task poll";
 
 /// What an export contains.
 const EXPORT_CONTENTS: &str = "\
@@ -77,7 +93,7 @@ What is recorded:
   limits            two 8 MB files per server, 64 kB per body; the older file is dropped,
                     and `sessions rm` deletes all";
 
-/// Long-running MCP tool calls: start one, lose the network, lose nothing.
+/// Run long MCP tool calls that survive closed terminals, network drops and restarts.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
@@ -103,7 +119,7 @@ pub(super) const STATE_DIR: &str = "LONGHAUL_STATE_DIR";
 pub(super) enum CliCommand {
     /// Try longhaul on a built-in demo server.
     #[cfg(feature = "demo")]
-    #[command(after_help = help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset"))]
+    #[command(after_help = format!("{FAULTS}\n\n{}", help("  longhaul demo\n  longhaul demo --serve --port 8931\n  longhaul demo --break cut=5\n  longhaul demo --reset")))]
     Demo(DemoArgs),
     /// List a server's tools with their arguments.
     #[command(after_help = help("  longhaul -s http://127.0.0.1:8931/mcp tools\n  longhaul -s build-box tools --json"))]
@@ -238,7 +254,7 @@ pub(super) enum CliCommand {
     /// Route the servers in an agent host's configuration through `longhaul proxy`.
     ///
     /// Shows the changes and asks. The original entries are saved next to the file, so that `unwrap` can restore them byte
-    /// for byte. Secrets stay in the file.
+    /// for byte. Secrets stay in the host's configuration file.
     #[command(after_help = help("  longhaul wrap --list\n  longhaul wrap claude-code\n  longhaul wrap codex lab"))]
     Wrap(WrapArgs),
     /// Undo `wrap`.
@@ -382,8 +398,8 @@ pub(super) struct DemoArgs {
     /// Stop the server and remove its data and the demo's session.
     #[arg(long, group = "what")]
     pub(super) reset: bool,
-    /// Inject a fault into the running server: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS], hang (`b` on the demo's screen explains them).
-    #[arg(long = "break", value_name = "WHAT", group = "what")]
+    /// Inject a fault into the running server (listed below; SECONDS defaults to 5).
+    #[arg(long = "break", value_name = "FAULT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
     // The global option again, with help for this command; clap sets both to the same value.
     /// Session to use [default: demo]
@@ -406,7 +422,7 @@ pub(super) struct LsArgs {
     /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
     pub(super) view: Option<String>,
-    /// Only tasks that wait for you.
+    /// Only tasks that need you: a question, a sign-in, an unknown outcome, or a failure that you haven't seen.
     #[arg(long)]
     pub(super) needs_me: bool,
     /// Only finished tasks that you haven't seen yet.
@@ -419,7 +435,7 @@ pub(super) struct LsArgs {
     #[arg(long)]
     pub(super) tool: Option<String>,
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
     /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration (10m).
     #[arg(long, value_name = "T", value_parser = since)]
@@ -433,7 +449,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task in the session that this applies to.
+    /// All tasks in the session for which this is possible.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

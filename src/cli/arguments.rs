@@ -122,7 +122,7 @@ pub(super) enum ArgumentError {
 
 fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    text::clean_line(&format!("{tool}: {}", errors.join("; "))).into_owned()
+    format!("{tool}: {}", errors.join("; "))
 }
 
 /// Adds the pairs to `into`; the specs decide the type of each text value.

@@ -143,11 +143,11 @@ fn quit_message(
             return format!("detached; no process runs {id} ({how})");
         }
         let running = Status::Running.label();
-        let stays = match status.filter(|status| *status != running) {
-            Some(status) => format!("stays {status}"),
+        let state = match status.filter(|status| *status != running) {
+            Some(status) => format!("is {status}"),
             None => "keeps running".to_owned(),
         };
-        return format!("detached; {id} {stays} ({how})");
+        return format!("detached; {id} {state} ({how})");
     };
     let why = if_cut.reason.message();
     if if_cut.is_lost() {
@@ -156,11 +156,9 @@ fn quit_message(
         );
     }
     let now = context.clock.now().wall;
-    let until = if_cut.until.map_or(String::new(), |until| {
-        format!(" until about {}", format::clock(until, now))
-    });
+    let why = if_cut.message(|at| format::clock(at, now));
     format!(
-        "detached from {id} ({how}); if cut: {}{until} ({why})",
+        "detached from {id} ({how}); if cut: {} ({why})",
         if_cut.label()
     )
 }

@@ -200,9 +200,7 @@ impl HistoryPrinter {
             Some(progress) => progress.message.as_deref(),
             None => view.task.server_message(),
         };
-        let message = message.map_or(String::new(), |message| {
-            format!("  {}", text::clean_line(message))
-        });
+        let message = message.map_or(String::new(), |message| format!("  {message}"));
         let Some(progress) = &self.progress else {
             context.terminal.bar(&format!(
                 "{}  {}{guess}{contact}{asked}{message}",

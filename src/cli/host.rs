@@ -69,10 +69,7 @@ fn ssh() -> OsString {
 /// A name that starts with a dash would be an option of ssh.
 fn checked(host: &str) -> Result<&str, CliError> {
     if host.starts_with('-') || host.chars().any(char::is_control) {
-        return Err(CliError::usage(format!(
-            "{:?} is not a host name",
-            text::clean_line(host)
-        )));
+        return Err(CliError::usage(format!("{host:?} is not a host name")));
     }
     Ok(host)
 }

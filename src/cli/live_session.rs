@@ -388,7 +388,7 @@ impl LiveSession {
 fn print_notice(context: &mut Context<'_>, notice: &Notice) {
     let message = context.with_flags(&notice.text);
     if notice.level == NoticeLevel::Info {
-        let line = format!("longhaul: {}", text::clean_line(&message));
+        let line = format!("longhaul: {message}");
         return context.info(&line);
     }
     context.warn(message);

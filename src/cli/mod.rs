@@ -103,7 +103,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         Err(CliError::StdoutUnread(StdoutLoss::Stalled)) => code::INTERRUPTED,
         Err(CliError::Message { code, text: words }) => {
             let mut terminal = Terminal::new(out, &mut err, is_quiet, is_ascii);
-            terminal.report(&format!("longhaul: {words}"));
+            terminal.warn(words);
             code
         }
     };

@@ -137,8 +137,8 @@ pub(super) fn print_outcome(
         let is_error = task.status == Status::Failed && printer.style == OutputStyle::Call;
         match (text.is_empty(), is_error) {
             (true, _) => {}
-            (false, true) => context.report(&text),
-            (false, false) => context.print(&text)?,
+            (false, true) => context.terminal.report_text(&text),
+            (false, false) => context.terminal.print_text(&text)?,
         }
     }
     let reason = task.status.reason().unwrap_or_default();

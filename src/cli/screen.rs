@@ -66,7 +66,7 @@ pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
         return Err(CliError::usage(format!(
             "the screen needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
-            text::shell_word(&text::clean_line(&term.to_string_lossy()))
+            text::shell_word(&term.to_string_lossy())
         )));
     }
     Ok(())

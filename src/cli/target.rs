@@ -148,7 +148,7 @@ impl Targets {
         }
         if !server_url::is_url(text) {
             return Err(CliError::usage(format!(
-                "no server named {text:?} in this session; {}give its URL, or add it with `longhaul servers add`{}",
+                "no server named {text:?} in the configuration or this session; {}give its URL, or add it with `longhaul servers add`{}",
                 self.mistakes_hint(),
                 self.known_hint()
             )));

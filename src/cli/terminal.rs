@@ -111,9 +111,14 @@ impl<'o> Terminal<'o> {
         self.err_columns.is_some() && !self.is_quiet
     }
 
-    /// Prints one or more lines of data.
+    /// Prints a line of data.
     pub(super) fn print(&mut self, line: &str) -> Result<(), CliError> {
-        self.data(format!("{}\n", text::clean_block(line)).as_bytes())
+        self.print_line(&text::clean_line(line))
+    }
+
+    /// Prints one or more lines of data.
+    pub(super) fn print_text(&mut self, text: &str) -> Result<(), CliError> {
+        self.print_line(&text::clean_block(text))
     }
 
     /// Prints a JSON document on one line.
@@ -163,30 +168,34 @@ impl<'o> Terminal<'o> {
         self.out
     }
 
-    /// Prints a message on stderr, unless `--quiet` is set.
+    /// Prints a line on stderr, unless `--quiet` is set.
     pub(super) fn info(&mut self, line: &str) {
         if !self.is_quiet {
             self.report(line);
         }
     }
 
-    /// Prints a message on stderr, even with `--quiet`.
+    /// Prints a line on stderr, even with `--quiet`.
     pub(super) fn report(&mut self, line: &str) {
+        self.report_text(&text::clean_line(line));
+    }
+
+    /// Prints one or more lines on stderr, even with `--quiet`.
+    pub(super) fn report_text(&mut self, text: &str) {
         self.clear_bar();
         let prompt = self.prompt.take();
         let above = if prompt.is_some() { "\n" } else { "" };
         // If stderr is gone, there is nobody to report it to.
-        let _ = writeln!(self.err, "{above}{}", text::clean_block(line))
+        let _ = writeln!(self.err, "{above}{}", text::clean_block(text))
             .and_then(|()| self.err.flush());
         if let Some(prompt) = prompt {
             self.ask(&prompt);
         }
     }
 
-    /// Prints a one-line message that is no answer to the command on stderr, even with `--quiet`.
+    /// Prints a message with the program's name on stderr, even with `--quiet`.
     pub(super) fn warn(&mut self, message: impl fmt::Display) {
-        let message = format!("longhaul: {message}");
-        self.report(&text::clean_line(&message));
+        self.report(&format!("longhaul: {message}"));
     }
 
     /// Draws the progress bar, in place.

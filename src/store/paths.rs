@@ -76,12 +76,16 @@ impl Paths {
         } else {
             short_stem(&beside)?
         };
-        Ok(Self {
+        Ok(Self::at(dir, session, socket_stem))
+    }
+
+    fn at(dir: PathBuf, session: &str, socket_stem: PathBuf) -> Self {
+        Self {
             dir,
             session: session.to_owned(),
             socket_stem,
             contract: CONTRACT,
-        })
+        }
     }
 
     /// The same session for a program that speaks another contract, as the next version may.
@@ -109,12 +113,7 @@ impl Paths {
         let dir = wanted_dir(state_dir)?;
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
         let socket_stem = dir.join("sessions").join(session);
-        Ok(Self {
-            dir,
-            session: session.to_owned(),
-            socket_stem,
-            contract: CONTRACT,
-        })
+        Ok(Self::at(dir, session, socket_stem))
     }
 
     /// The name of the session.

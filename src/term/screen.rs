@@ -102,11 +102,6 @@ impl Screen {
             None => Ok(()),
         }
     }
-
-    /// The size in columns and rows.
-    pub fn size(&self) -> Size {
-        self.terminal.backend().area()
-    }
 }
 
 /// Collects what crossterm writes. It flushes several times per frame, which is ignored.

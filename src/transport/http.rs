@@ -93,9 +93,6 @@ impl Http {
         for (name, value) in &options.headers {
             secrets.add(name, value);
         }
-        if let Some(bearer) = &options.bearer {
-            secrets.add(AUTHORIZATION.as_str(), bearer);
-        }
         secrets.add_url(&url);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -581,20 +578,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_is_trimmed_and_yields_to_a_header() {
-        let mut options = HttpOptions::new("http://h/mcp");
-        options.bearer = Some(SecretString::from("t0ken\n"));
+    fn a_bearer_token_is_trimmed_and_never_empty() {
         assert_eq!(
-            check_headers(&options).unwrap()[AUTHORIZATION],
+            bearer(&SecretString::from("t0ken\n")).unwrap(),
             "Bearer t0ken"
         );
-        options
-            .headers
-            .push(("authorization".to_owned(), SecretString::from("Basic x")));
-        assert_eq!(check_headers(&options).unwrap()[AUTHORIZATION], "Basic x");
-        options = HttpOptions::new("http://h/mcp");
-        options.bearer = Some(SecretString::from(" \n"));
-        assert!(check_headers(&options).is_err());
+        assert!(bearer(&SecretString::from(" \n")).is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::domain::text;
 
-/// Wraps clean text to `columns`, at blanks if possible.
+/// Cleans text and wraps it to `columns`, at blanks if possible.
 pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
     wrap_hanging(text, columns, 0)
 }
@@ -24,6 +24,7 @@ pub(in crate::ui) fn wrap_hanging(content: &str, columns: usize, indent: usize) 
     let mut line = String::new();
     let mut used = 0;
     let mut available = columns.max(1);
+    let content = text::clean_line(content);
     for word in content.split_inclusive(' ') {
         let width = text::width(word.trim_end());
         if used > 0 && used + width > available {

@@ -189,7 +189,10 @@ async fn a_json_answer_is_one_event_and_every_header_goes_out() {
     options
         .headers
         .push(("X-Team".to_owned(), SecretString::from("blue")));
-    options.bearer = Some(SecretString::from("t0ken"));
+    options.headers.push((
+        "Authorization".to_owned(),
+        SecretString::from("Bearer t0ken"),
+    ));
     let http = Http::new(options).unwrap();
     let request = Request {
         session: Some("abc".to_owned()),
@@ -328,7 +331,10 @@ async fn follows_a_same_origin_redirect_with_body_and_headers() {
         })
         .await;
         let mut options = HttpOptions::new(server.url());
-        options.bearer = Some(SecretString::from("t0ken"));
+        options.headers.push((
+            "Authorization".to_owned(),
+            SecretString::from("Bearer t0ken"),
+        ));
         let http = Http::new(options).unwrap();
         assert_eq!(
             all(&http, post("{\"a\":1}")).await,
@@ -363,7 +369,10 @@ async fn a_redirect_to_another_origin_is_named_and_never_followed() {
         };
         for request in [post("{}"), get("1"), delete, to_endpoint] {
             let mut options = HttpOptions::new(server.url());
-            options.bearer = Some(SecretString::from("t0ken"));
+            options.headers.push((
+                "Authorization".to_owned(),
+                SecretString::from("Bearer t0ken"),
+            ));
             let arrival = only(&Http::new(options).unwrap(), request).await;
             let ExchangeEvent::Refused(refusal) = arrival else {
                 panic!("{arrival:?}")

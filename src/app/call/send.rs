@@ -9,7 +9,7 @@ use crate::{
         seen::mark_seen,
         session::RequestPurpose,
     },
-    domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Tool, text},
+    domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Tool},
 };
 
 /// Sends the call in the form below the dialog after the user confirmed to repeat it.
@@ -66,7 +66,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
     }
     if let Some(why) = unusable.filter(|_| !arguments.is_empty()) {
         let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
-        state.log_message(NoticeLevel::Warning, &text::clean_line(&line));
+        state.log_message(NoticeLevel::Warning, &line);
     }
     let id = new_id(state);
     let name = form.name.text().trim();

@@ -215,5 +215,5 @@ pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId) {
         format!("{id}: the question was answered elsewhere or withdrawn")
     };
     state.dialogs.stack.remove(index);
-    state.show_toast(NoticeLevel::Warning, &text::clean_line(&message));
+    state.show_toast(NoticeLevel::Warning, &message);
 }

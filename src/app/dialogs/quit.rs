@@ -44,11 +44,8 @@ fn body(state: &State) -> Vec<BodyLine> {
         let part = open_calls(state, outcome);
         let outcome = Some(outcome);
         for (id, if_cut) in part.iter().take(MAX_LISTED) {
-            let until = if_cut.until.map_or(String::new(), |at| {
-                format!(", until about {}", state.clock_day(at))
-            });
-            let (name, why) = (name_of(state, id), if_cut.reason.message());
-            let text = format!("{name}: {why}{until}");
+            let why = if_cut.message(|at| state.clock_day(at));
+            let text = format!("{}: {why}", name_of(state, id));
             lines.push(BodyLine { outcome, text });
         }
         let more = part.len().saturating_sub(MAX_LISTED);

@@ -1,6 +1,6 @@
 //! The dialog before a call repeats a tool that may not be safe to repeat.
 
-use crate::domain::{ServerName, text};
+use crate::domain::ServerName;
 
 use super::menu::{Dialog, MenuAction, MenuItem};
 
@@ -13,7 +13,6 @@ pub(in crate::app) fn dialog(
     is_unchecked: bool,
 ) -> Dialog {
     let body = [format!("{tool} on {server}"), format!("{server} {reason}.")];
-    let body = body.iter().map(|line| text::clean_line(line));
     let repeat = MenuAction::Repeat { is_unchecked };
     let items = vec![
         MenuItem::new('n', "no, back to the form", MenuAction::Close),

@@ -2,18 +2,16 @@
 
 use crate::{
     app::{Action, State},
-    domain::{ServerName, SignInPage, text},
+    domain::{ServerName, SignInPage},
 };
 
 use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(in crate::app) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
-    let title = format!("Sign in to {}?", text::clean_line(server.as_str()));
-    let host = text::clean_line(&page.host);
-    let mut body = vec![format!("You sign in on a page at {host}.")];
+    let title = format!("Sign in to {server}?");
+    let mut body = vec![format!("You sign in on a page at {}.", page.host)];
     // On separate lines, so that a long host name doesn't push them out of view.
-    let others = page.other_parties.iter();
-    body.extend(others.map(|who| text::clean_line(who).into_owned()));
+    body.extend(page.other_parties.iter().cloned());
     body.push("longhaul waits 15 minutes for the result.".to_owned());
     let key = state.key(Action::SignIn);
     let open = MenuAction::OpenPage {

@@ -27,7 +27,7 @@ fn body(state: &State, task_row: &TaskRow) -> Vec<String> {
     let label = task.status.label();
     lines.push(match task.why() {
         Some(why) => {
-            let line = text::clean_line(why.lines().next().unwrap_or_default());
+            let line = why.lines().next().unwrap_or_default();
             format!("{label}: {}.", line.trim_end_matches('.'))
         }
         None => format!("Status: {label}."),

@@ -162,12 +162,10 @@ async fn send(
             Ok(Err(fail)) => return Err(fail),
             Err(_) => {
                 let why = match live.tasks.get(id).map(|view| &view.contact) {
-                    Some(Connectivity::Offline { why, .. }) => {
-                        format!(" ({})", text::clean_line(why))
-                    }
+                    Some(Connectivity::Offline { why, .. }) => format!(" ({why})"),
                     _ => String::new(),
                 };
-                let server = text::clean_line(task.server.as_str()).into_owned();
+                let server = &task.server;
                 return Err(CliError::new(
                     code::UNREACHABLE,
                     format!(

@@ -200,7 +200,7 @@ async fn start_call(
     if new.once.is_some() && id != new.id {
         report_used_key(context, reader, &new, &id)?;
     } else if let Some(notice) = notice {
-        context.info(&text::clean_line(&notice));
+        context.info(&notice);
     }
     Ok(id)
 }
@@ -267,12 +267,10 @@ fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {
     let offered = listed.iter().filter(|tool| tool.is_offered());
     let names: Vec<&str> = offered.map(|tool| tool.name.as_str()).collect();
     let near = text::nearest(tool, names.iter().copied());
-    let near = near.map_or(String::new(), |near| {
-        format!(" (did you mean {}?)", text::clean_line(near))
-    });
+    let near = near.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
     CliError::usage(format!(
         "{server} has no tool {tool}{near}; it has {}",
-        text::clean_line(&text::first_of(&names, MAX_NAMED_TOOLS))
+        text::first_of(&names, MAX_NAMED_TOOLS)
     ))
 }
 
@@ -318,11 +316,11 @@ fn confirm_repeat(
     }
     let why = Tool::repeat_warning(described);
     let question = format!("{server} {why}; run {tool} again? y/N");
-    if confirm(context, &text::clean_line(&question))? {
+    if confirm(context, &question)? {
         return Ok(());
     }
     let message = format!("{server} {why}, so nothing was sent; use --yes to run it again");
-    Err(CliError::usage(text::clean_line(&message)))
+    Err(CliError::usage(message))
 }
 
 /// Says that a call with this `--once` key exists as the task `id`.
@@ -341,7 +339,7 @@ fn report_used_key(
     let arguments = text::clean_line(&before.arguments);
     context.warn(format!(
         "nothing new was started, because {id} used this key for a different call: {} {}; to start yours, choose another --once key",
-        text::clean_line(&before.tool),
+        before.tool,
         text::truncate(&arguments, 200)
     ));
     Ok(())
@@ -354,8 +352,7 @@ fn changed_arguments(before: &Map<String, Value>, after: &Map<String, Value>) ->
         .filter(|(key, value)| before.get(*key) != Some(value))
         .map(|(key, value)| {
             let old = before.get(key).map_or("not set".to_owned(), plain);
-            let line = format!("changed {key}: {old} -> {}", plain(value));
-            text::clean_line(&line).into_owned()
+            format!("changed {key}: {old} -> {}", plain(value))
         })
         .collect()
 }

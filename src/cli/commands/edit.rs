@@ -79,7 +79,7 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     context.print(&format!("updated {id}"))?;
     for (key, value) in rows {
         let value = value.unwrap_or_else(|| "none".to_owned());
-        context.print(&format!("  {key:<13} {}", text::clean_line(&value)))?;
+        context.print(&format!("  {key:<13} {value}"))?;
     }
     Ok(code::OK)
 }

@@ -131,7 +131,7 @@ fn report(
     let what = format!(
         "{kind} {}, longhaul {}, up {}, {}, {}",
         status.pid,
-        text::clean_line(&status.version),
+        status.version,
         text::span(now.since(Wall(status.since_ms))),
         text::plural(status.unsettled, "unfinished task"),
         text::plural(status.clients, "client"),
@@ -156,7 +156,7 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
     let all: Vec<&str> = log.lines().collect();
     let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
     for line in all.iter().skip(first) {
-        context.print(&text::clean_line(line))?;
+        context.print(line)?;
     }
     Ok(code::OK)
 }

@@ -119,14 +119,11 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
     };
     context.info(&format!(
         "signed in to {name} by {}{until}; waiting tasks resume",
-        text::clean_line(&signed.issuer)
+        signed.issuer
     ));
     let protection = match logins.check_sealed() {
         Ok(()) => "encrypted with a key from the desktop keychain".to_owned(),
-        Err(why) => format!(
-            "not encrypted, readable only by you (mode 0600): {}",
-            text::clean_line(&why.to_string())
-        ),
+        Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
     };
     context.info(&format!(
         "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
@@ -146,7 +143,7 @@ fn open_browser(
     let mut hosts = vec![begun.host.clone()];
     hosts.extend(begun.other_parties.iter().cloned());
     let line = format!("sign in to {name} at {}", hosts.join(", "));
-    context.report(&text::clean_line(&line));
+    context.report(&line);
     let env_var = |name: &str| std::env::var_os(name)?.into_string().ok();
     let browser = Browser::find(args.browser.as_deref(), env_var);
     let opened =
@@ -161,7 +158,7 @@ fn open_browser(
                 .to_owned()
         }
     };
-    context.report(&text::clean_line(&message));
+    context.report(&message);
     context.report(&format!("  {}", begun.page));
     if std::io::stderr().is_terminal() {
         context.info("waiting for the browser; press Ctrl-C to stop");
@@ -201,5 +198,5 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, at: Option<&str>) -> Res
             "signed out of {name}: its tokens are deleted here, but were not revoked there ({error})"
         ),
     };
-    context.finish(&document, &text::clean_line(&message))
+    context.finish(&document, &message)
 }

@@ -10,7 +10,7 @@ use crate::{
         format::{self},
         json as documents,
     },
-    domain::{ContentBlock, Task, content_element, text},
+    domain::{ContentBlock, Task, content_element},
 };
 
 /// `result`.
@@ -25,7 +25,7 @@ pub(in crate::cli) fn result(
             Some(error) => format!(
                 "{} has no result because it failed: {}",
                 task.id,
-                text::clean_line(&error.message())
+                error.message()
             ),
             None if task.status.ends_waiting() => {
                 format!("{} has no result (status: {})", task.id, task.state_label())
@@ -60,7 +60,7 @@ pub(in crate::cli) fn result(
     } else if context.global.json {
         context.terminal.print_pretty(documents::parsed(&result))?;
     } else {
-        context.print(&format::result(&result))?;
+        context.terminal.print_text(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
             context.info(&format!(

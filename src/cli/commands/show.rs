@@ -31,7 +31,7 @@ pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, Cl
     let of_state = state_rows(&task, &contact, &flags, now);
     let of_server = server_rows(&task, revision, now);
     for (key, value) in of_call.into_iter().chain(of_state).chain(of_server) {
-        context.print(format!("{key:<13} {}", text::clean_line(&value)).trim_end())?;
+        context.print(format!("{key:<13} {value}").trim_end())?;
     }
     Ok(code::OK)
 }

@@ -43,11 +43,11 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
     for tool in &tools {
         if let Some(fault) = &tool.fault {
             let message = format!("not usable: {} ({fault})", tool.name);
-            context.info(&text::clean_line(&message));
+            context.info(&message);
             continue;
         }
         let arguments: Vec<String> = tool.arguments().iter().map(argument_usage).collect();
-        let line = format!("{} {}", text::clean_line(&tool.name), arguments.join(" "));
+        let line = format!("{} {}", tool.name, arguments.join(" "));
         let if_cut = if_cut(tool);
         let unless = match if_cut.reason {
             CutReason::MayBeTask => " unless the server runs it as a task",

@@ -72,8 +72,7 @@ fn find_records(
     }
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
         return Err(CliError::usage(format!(
-            "no server or task \"{}\" in session {}; `longhaul{} ls --all` lists the tasks",
-            text::clean_line(of),
+            "no server or task \"{of}\" in session {}; `longhaul{} ls --all` lists the tasks",
             context.paths.session(),
             context.flags()
         )));
@@ -91,9 +90,8 @@ fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) ->
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "no recorded traffic for {}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
-         of the configuration, or :trace on the screen",
-        text::clean_line(of)
+        "no recorded traffic for {of}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
+         of the configuration, or :trace on the screen"
     )
 }
 
@@ -130,7 +128,7 @@ fn head(context: &Context<'_>, entry: &TrafficEntry) -> String {
         "{} {} {} {} {task:<6}",
         clock(entry.at, context.clock.now().wall),
         entry.dir.sign(),
-        text::clean_line(entry.server.as_str()),
+        entry.server,
         entry.exchange,
     )
 }
@@ -144,9 +142,7 @@ fn full_message(context: &Context<'_>, entry: &TrafficEntry) -> Vec<String> {
     let what = &entry.what;
     let mut shown = vec![format!("{} {}", head(context, entry), what.head())];
     let headers = what.headers().iter();
-    shown.extend(
-        headers.map(|(name, value)| text::clean_line(&format!("    {name}: {value}")).into_owned()),
-    );
+    shown.extend(headers.map(|(name, value)| format!("    {name}: {value}")));
     let (data, left_out) = what.data();
     if !data.is_empty() {
         let indented = serde_json::from_str(data).map(|value| documents::pretty(&value));

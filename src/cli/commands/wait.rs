@@ -13,7 +13,7 @@ use crate::{
         target::Targets,
         task_document,
     },
-    domain::{Connectivity, ServerName, SessionEvent, Status, Task, TaskId, TaskView, text},
+    domain::{Connectivity, ServerName, SessionEvent, Status, Task, TaskId, TaskView},
     store::{ListFilter, Reader},
 };
 
@@ -95,9 +95,8 @@ fn print_ended(
         let document = task_document::document(context, reader, task)?;
         context.terminal.print_json(&document)?;
     } else {
-        let reason = task.why().map_or(String::new(), |reason| {
-            format!(": {}", text::clean_line(&reason))
-        });
+        let why = task.why();
+        let reason = why.map_or(String::new(), |reason| format!(": {reason}"));
         context.print(&format!("{} {}{reason}", task.id, task.state_label()))?;
         if task.status == Status::InputRequired {
             let (id, flags) = (&task.id, context.flags());

@@ -19,7 +19,6 @@ use crate::{
             files_of, host_names,
         },
     },
-    domain::text,
 };
 
 /// `wrap`.
@@ -55,8 +54,7 @@ fn change(
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "no server named \"{}\" to change; `longhaul wrap --list` lists the servers and shows which are wrapped",
-            text::clean_line(name)
+            "no server named \"{name}\" to change; `longhaul wrap --list` lists the servers and shows which are wrapped"
         ))),
         None => Ok(code::OK),
     }
@@ -86,7 +84,7 @@ fn unwrap_file(
                     "{}: kept the entry of {}, which was changed after it was wrapped; undo that change and run this again, or \
                      copy the original entry from {}",
                     file.file.shown(),
-                    text::clean_line(&replaced.server),
+                    replaced.server,
                     Backup::path(&file.target).display()
                 );
                 context.warn(&message);
@@ -121,7 +119,7 @@ fn unwrap_file(
     backup.save(&file.target).map_err(fail)?;
     let names = restored.join(", ");
     let line = format!("{}: unwrapped {names}", file.file.shown());
-    context.print(&text::clean_line(&line))?;
+    context.print(&line)?;
     Ok(restored)
 }
 
@@ -145,7 +143,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
 
 fn failed(file: &HostFile, error: &WrapError) -> CliError {
     let message = format!("could not edit {}: {error}", file.shown());
-    CliError::usage(text::clean_line(&message).into_owned())
+    CliError::usage(message)
 }
 
 /// Replaces the entries of one file, and adds their servers to the configuration.
@@ -178,7 +176,7 @@ fn wrap_file(
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
         if entry.fields.contains_key("envFile") {
-            let name = text::clean_line(&entry.name);
+            let name = &entry.name;
             let words = format!(
                 "skipped {name}: only {} can read its envFile",
                 file.file.host
@@ -286,9 +284,9 @@ fn agrees(
         return Ok(true);
     }
     let path = file.shown();
-    context.report(&format!("{}:", text::clean_line(&path)));
+    context.report(&format!("{path}:"));
     for line in changes {
-        context.report(&text::clean_line(line));
+        context.report(line);
     }
     if !context.terminal.is_for_people() {
         let message = "not changed; rerun with --yes to change it";
@@ -326,7 +324,7 @@ fn save(
         names.join(", "),
         file.file.host
     );
-    context.print(&text::clean_line(&line))?;
+    context.print(&line)?;
     Ok(true)
 }
 
@@ -338,7 +336,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());
-        let path = text::clean_line(&file.shown()).into_owned();
+        let path = file.shown();
         let (entries, error) = match entries {
             Ok(entries) => (entries, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
@@ -363,7 +361,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
                 "direct"
             };
             let line = format!("  {state:<8} {}", entry.name);
-            context.print(&text::clean_line(&line))?;
+            context.print(&line)?;
         }
     }
     if context.global.json {

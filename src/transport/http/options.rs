@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use reqwest::{
     StatusCode,
-    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    header::{HeaderMap, HeaderName, HeaderValue},
 };
 use rustls::pki_types::CertificateDer;
 use secrecy::{ExposeSecret, SecretString};
@@ -66,9 +66,7 @@ pub struct HttpOptions {
     pub url: String,
     /// The user's headers, sent with every request to this origin and never elsewhere.
     pub headers: Vec<(String, SecretString)>,
-    /// A token for `Authorization: Bearer`; an `Authorization` header takes precedence.
-    pub bearer: Option<SecretString>,
-    /// Provides a token from a sign-in; used only without an `Authorization` header and a bearer token.
+    /// Provides a token from a sign-in; used only without an `Authorization` header.
     pub sign_in: Option<Arc<dyn SignIn>>,
     /// The cap on one event or one JSON body, in bytes.
     pub cap_bytes: usize,
@@ -76,19 +74,18 @@ pub struct HttpOptions {
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// Bytes of incomplete events; one tally is shared by all servers of a process.
     pub buffered: SharedByteCount,
-    /// Values to redact from what the server sends. The headers and tokens above, session ids and new tokens are added.
+    /// Values to redact from what the server sends. The headers above, session ids and new tokens are added.
     pub secrets: Secrets,
     /// Records the traffic.
     pub traffic: Option<TrafficRecorder>,
 }
 
 impl HttpOptions {
-    /// Options for `url` without headers or token, with a cap of [`DEFAULT_CAP_BYTES`].
+    /// Options for `url` without headers, with a cap of [`DEFAULT_CAP_BYTES`].
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             headers: Vec::new(),
-            bearer: None,
             sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
             extra_roots: Vec::new(),
@@ -162,12 +159,6 @@ pub(in crate::transport) fn check_headers(
             bad(name.as_str(), why)
         })?;
         headers.append(name, value);
-    }
-    let token = options.bearer.as_ref();
-    if let Some(token) = token.filter(|_| !headers.contains_key(AUTHORIZATION)) {
-        let why = "the token is empty or contains a control character";
-        let value = bearer(token).ok_or_else(|| bad(AUTHORIZATION.as_str(), why))?;
-        headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
 }

@@ -382,17 +382,12 @@ fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
 fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
     let columns = columns.max(1);
     if form.errors.is_empty() {
-        let mut lines = wrap(&text::clean_line(otherwise), columns);
+        let mut lines = wrap(otherwise, columns);
         lines.truncate(4);
         return (lines, Role::Dim);
     }
-    let lines = form
-        .errors
-        .iter()
-        .flat_map(|complaint| wrap(&text::clean_line(complaint), columns))
-        .take(4)
-        .collect();
-    (lines, Role::Failed)
+    let lines = form.errors.iter().flat_map(|line| wrap(line, columns));
+    (lines.take(4).collect(), Role::Failed)
 }
 
 fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {

@@ -78,7 +78,7 @@ pub(super) fn above_footer(rows: u16) -> u16 {
 pub(super) fn page(region: &mut Region<'_>, title: &str, lines: &[String], scroll: usize) {
     let columns = region.window_columns(92);
     let available = usize::from(columns.saturating_sub(4)).max(1);
-    let wrapped = |line: &String| wrap(&text::clean_line(line), available);
+    let wrapped = |line: &String| wrap(line, available);
     let all: usize = lines.iter().map(|line| wrapped(line).len()).sum();
     let rows = u16::try_from(all + 2).unwrap_or(u16::MAX);
     let most = region.rows().saturating_sub(1);

@@ -38,9 +38,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let waits = waits(state, task, &form.key, now);
     let head = [(whose, Role::Strong), (waits, Role::Dim)].into_iter();
     let head = head.flat_map(|(line, role)| {
-        let lines = wrap(&text::clean_line(&line), available)
-            .into_iter()
-            .take(2);
+        let lines = wrap(&line, available).into_iter().take(2);
         lines.map(move |line| theme.span(line, role))
     });
     let head: Vec<Span<'_>> = head.collect();
@@ -100,8 +98,7 @@ fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
         lines.push("(no message)".to_owned());
     }
     if let ElicitationMode::Form { warnings, .. } = &form.elicitation.mode {
-        let warnings = warnings.iter().map(|warning| text::clean_line(warning));
-        lines.extend(warnings.flat_map(|warning| wrap(&warning, available)));
+        lines.extend(warnings.iter().flat_map(|it| wrap(it, available)));
     }
     lines
 }
@@ -179,11 +176,8 @@ fn fields(window: &mut Region<'_>, y: u16, form: &QuestionForm, rows: usize) {
 /// The lines above the buttons: validation errors, help for the field, or help for the button.
 fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
     if !form.errors.is_empty() {
-        let problems = form.errors.iter().map(|line| text::clean_line(line));
-        let lines = problems
-            .flat_map(|line| wrap(&line, available))
-            .take(MAX_PROBLEM_LINES);
-        return (lines.collect(), Role::Failed);
+        let lines = form.errors.iter().flat_map(|line| wrap(line, available));
+        return (lines.take(MAX_PROBLEM_LINES).collect(), Role::Failed);
     }
     if form.is_opening {
         let line = "Press o again to open it in your browser.".to_owned();
@@ -221,7 +215,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
         }
         (None, None, _) => "Press Tab to start answering, Esc to answer later.".to_owned(),
     };
-    let mut lines = wrap(&text::clean_line(&help), available);
+    let mut lines = wrap(&help, available);
     lines.truncate(4);
     (lines, Role::Dim)
 }

@@ -173,13 +173,12 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     let questions = task.open_questions();
     facts.extend(questions.map(|it| ("question", question(state, task, it, now), Role::Needs)));
     if let Some(error) = &task.end.error {
-        let message = text::clean_line(&error.message()).into_owned();
-        facts.push(("error", message, Role::Failed));
+        facts.push(("error", error.message(), Role::Failed));
     }
     if let Some(line) = task.result_summary() {
         let size = task.end.result_bytes;
         let size = size.map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
-        let (line, key) = (text::clean_line(&line), state.key(Action::Open));
+        let key = state.key(Action::Open);
         facts.push((
             "result",
             format!("{line}{size}   ({key} to open)"),
@@ -200,21 +199,15 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     });
     facts.push(("pending", pending, Role::Plain));
     if let Some(impact) = task_row.if_cut().filter(|_| !is_settled) {
-        let until = impact.until.map_or(String::new(), |at| {
-            format!(" until about {}", state.clock_day(at))
-        });
-        let line = format!("{}{until}: {}", impact.label(), impact.reason.message());
+        let why = impact.message(|at| state.clock_day(at));
+        let line = format!("{}: {why}", impact.label());
         facts.push(("if cut", line, if_cut_role(impact)));
     }
     if let Some(notice) = &task.notice {
-        facts.push((
-            "notice",
-            text::clean_line(notice).into_owned(),
-            Role::Warning,
-        ));
+        facts.push(("notice", notice.clone(), Role::Warning));
     }
     if let Some(note) = &task.note {
-        facts.push(("note", text::clean_line(note).into_owned(), Role::Plain));
+        facts.push(("note", note.clone(), Role::Plain));
     }
     if !is_settled {
         let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
@@ -250,14 +243,14 @@ fn server_says(task_row: &TaskRow) -> String {
     // A settled task that never reported progress has nothing to add here.
     let has_more = task.progress.is_some() || !task.status.is_settled();
     match task.server_message().filter(|_| has_more) {
-        Some(message) => format!("{report}: {}", text::clean_line(message)),
+        Some(message) => format!("{report}: {message}"),
         None => report,
     }
 }
 
 fn question(state: &State, task: &Task, question: &Question, now: Stamp) -> String {
     let elicitation = Elicitation::parse(&question.request);
-    let message = text::clean_line(elicitation.message.trim());
+    let message = elicitation.message.trim();
     let waits = waits(state, task, &question.key, now);
     if state.setup.readonly {
         return format!("{message}   ({waits})");
@@ -268,15 +261,14 @@ fn question(state: &State, task: &Task, question: &Question, now: Stamp) -> Stri
 
 /// Who made the call, and what has become of its result.
 fn from(state: &State, task: &Task, caller: &Caller, now: Stamp) -> Fact {
-    let (settled_at, wall) = (task.end.settled_at, now.wall);
-    let progress = caller.progress(settled_at, wall, |at| state.clock_day(at));
+    let progress = caller.progress(task.end.settled_at, now.wall, |at| state.clock_day(at));
     let line = format!("{}: {progress}", caller.who());
-    let role = if caller.is_owed(settled_at, wall) {
+    let role = if task.is_owed(now.wall) {
         Role::Needs
     } else {
         Role::Plain
     };
-    ("from", text::clean_line(&line).into_owned(), role)
+    ("from", line, role)
 }
 
 fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
@@ -292,8 +284,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Reconnecting { attempt, next, why } => (
             format!(
-                "disconnected: {}; retry #{} {}",
-                text::clean_line(&why),
+                "disconnected: {why}; retry #{} {}",
                 attempt.saturating_add(1),
                 until_phrase(next, now)
             ),
@@ -301,9 +292,8 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Offline { since, next, why } => (
             format!(
-                "offline for {}: {}; next retry {}",
+                "offline for {}: {why}; next retry {}",
                 text::span(now.wall.since(since)),
-                text::clean_line(&why),
                 until_phrase(next, now)
             ),
             Role::Warning,

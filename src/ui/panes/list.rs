@@ -127,9 +127,8 @@ fn heading<'t>(
     title: &'t GroupTitle,
     counts: GroupCounts,
 ) -> Line<'t> {
-    let line = theme.glyphs.line;
-    let is_all = counts.paused == counts.count && counts.count > 0;
-    let is_paused = is_all && *title == GroupTitle::Need(Group::Running);
+    let is_of = |group| *title == GroupTitle::Need(group);
+    let is_paused = is_of(Group::Running) && counts.paused == counts.count && counts.count > 0;
     let (name, role) = match title {
         GroupTitle::Need(Group::Running) if is_paused => ("PAUSED".into(), Role::Heading),
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
@@ -140,46 +139,36 @@ fn heading<'t>(
         GroupTitle::Caller(Some(label)) => (text::clean_line(label), Role::Heading),
         GroupTitle::Caller(None) => ("started here".into(), Role::Heading),
     };
-    let GroupCounts {
-        count,
-        left,
-        paused,
-        needs,
-        new,
-        foldable,
-    } = counts;
-    let is_of_done = *title == GroupTitle::Need(Group::Finished);
+    let is_of_done = is_of(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
+    let count_if = |is_shown, count| if is_shown { count } else { 0 };
     let need = |count| if count == 1 { "needs you" } else { "need you" };
-    let [to_needs, to_running, to_done] = left;
-    let that_need = format!("that {}", need(to_needs));
-    let is_of_paused = is_paused || *title == GroupTitle::Status("paused");
-    let parts = [
-        (needs, need(needs), is_of_server),
-        (paused, "paused", !is_of_paused),
-        (new, "new", is_of_done || is_of_server),
-    ];
-    let shown = parts
-        .into_iter()
-        .filter(|(count, .., is_shown)| *count > 0 && *is_shown);
-    let parts: Vec<String> = shown
-        .map(|(count, word, _)| format!("{} {word}", text::grouped(count)))
-        .collect();
-    let mut heading = format!(" {name} {}", text::grouped(count));
-    if !parts.is_empty() {
-        heading = format!("{heading} ({})", parts.join(", "));
-    }
-    // Not counted in the heading: they belong to other groups by now.
-    let others = [
-        (to_needs, that_need.as_str()),
+    let inside = counted(&[
+        (count_if(is_of_server, counts.needs), need(counts.needs)),
+        (count_if(is_of_server, counts.paused), "paused"),
+        (count_if(is_of_done || is_of_server, counts.new), "new"),
+    ]);
+    // Not counted in the heading: paused tasks are listed with the running ones, and some rows belong to other groups.
+    let [to_needs, to_running, to_done] = counts.left;
+    let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
+    let beside = counted(&[
+        (paused, "paused"),
+        (to_needs, &format!("that {}", need(to_needs))),
         (to_running, "running again"),
         (to_done, "just finished"),
-    ];
-    for (count, words) in others.into_iter().filter(|(count, _)| *count > 0) {
-        heading = format!("{heading}, {} {words}", text::grouped(count));
+    ]);
+    let mut heading = format!(
+        " {name} {}",
+        text::grouped(counts.count.saturating_sub(paused))
+    );
+    if !inside.is_empty() {
+        heading = format!("{heading} ({inside})");
+    }
+    if !beside.is_empty() {
+        heading = format!("{heading}, {beside}");
     }
     let is_folded = state.list.is_folded;
-    let fold = match is_of_done || is_folded && foldable > 0 {
+    let fold = match is_of_done || is_folded && counts.foldable > 0 {
         true if is_folded => "   (. to unfold)",
         true => "   (. to fold)",
         false => "",
@@ -188,13 +177,22 @@ fn heading<'t>(
     let rest = usize::from(columns).saturating_sub(used);
     let spans = vec![
         Span::raw(" "),
-        theme.span(line, Role::Border),
+        theme.span(theme.glyphs.line, Role::Border),
         theme.span(heading, role),
         theme.span(fold, Role::Dim),
         Span::raw(" "),
-        theme.span(line.repeat(rest), Role::Border),
+        theme.span(theme.glyphs.line.repeat(rest), Role::Border),
     ];
     fit(Line::from(spans), usize::from(columns), theme.glyphs.more)
+}
+
+/// `2 paused, 1 new`: the counts that are not 0.
+fn counted(parts: &[(usize, &str)]) -> String {
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, word)| format!("{} {word}", text::grouped(*count)))
+        .collect();
+    parts.join(", ")
 }
 
 /// The list's columns, for the widest server name.
@@ -244,8 +242,11 @@ fn row<'t>(
     let name = name(state, task_row, available, glyphs.more);
     let from = task.caller.as_ref().map_or(Span::raw(""), |caller| {
         // A result that no agent has collected stands out.
-        let is_owed = caller.is_owed(task.end.settled_at, now.wall);
-        let role = if is_owed { Role::Needs } else { Role::Dim };
+        let role = if task.is_owed(now.wall) {
+            Role::Needs
+        } else {
+            Role::Dim
+        };
         theme.span(caller.label(), role)
     });
     // Without a STATE column, states other than running are shown before the progress if both fit.

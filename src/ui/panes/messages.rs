@@ -33,7 +33,7 @@ pub(in crate::ui) fn messages(region: &mut Region<'_>, state: &State) {
     let mut shown = Vec::new();
     let mut filled = 0;
     for message in state.messages.log.iter().take(newest).rev() {
-        let lines = wrap(&text::clean_line(&message.text), available);
+        let lines = wrap(&message.text, available);
         if filled > 0 && filled + lines.len() > rows {
             break;
         }

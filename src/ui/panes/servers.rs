@@ -69,10 +69,10 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
 fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     let mut parts = Vec::new();
     if let Some(info) = &server.server_info {
-        parts.push(text::clean_line(info).trim().to_owned());
+        parts.push(info.trim().to_owned());
     }
     if !server.era.is_empty() {
-        parts.push(text::clean_line(&server.era).into_owned());
+        parts.push(server.era.clone());
     }
     if let Some(tools) = server.tools {
         parts.push(text::plural(tools, "tool"));
@@ -93,14 +93,14 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     if let Some(latency) = server.latency {
         parts.push(format!("latency {}", latency_text(latency)));
     }
-    let gone_from = server.gone_from.as_ref().map(|file| {
-        let warning = format!("no longer in {file}: running calls continue, new calls are blocked");
-        text::clean_line(&warning).into_owned()
-    });
+    let gone_from = server
+        .gone_from
+        .as_ref()
+        .map(|file| format!("no longer in {file}: running calls continue, new calls are blocked"));
     let urgent = match &server.state {
         LinkState::Down { why, since, .. } => {
             let age = text::span(now.wall.since(*since));
-            Some(format!("down for {age}: {}", text::clean_line(why)))
+            Some(format!("down for {age}: {why}"))
         }
         _ => server_needs(state, server),
     };

@@ -14,7 +14,6 @@ use crate::{
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let why = text::clean_line(why);
     let server = state.server(server).filter(|it| it.waits_for_consent());
     let Some(server) = server else {
         return format!("No tools: {why}");
@@ -62,7 +61,7 @@ pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
             _ => "Tools not loaded yet.".to_owned(),
         };
         let available = usize::from(region.columns().saturating_sub(2));
-        let lines = wrap(&text::clean_line(&note), available);
+        let lines = wrap(&note, available);
         region.put_text(1, 2, lines, Role::Plain);
         return;
     }

@@ -55,7 +55,7 @@ pub(super) fn adopt_checkpoints(
     for checkpoint in select(listed, args, &server)? {
         if let Some(known) = find_known(&known_tasks, &checkpoint, &server, client_id) {
             let message = format!("{} is already here as {known}", checkpoint.id);
-            context.info(&text::clean_line(&message));
+            context.info(&message);
             continue;
         }
         match make_offer(checkpoint, args, client_id, (&tools, &convention))? {
@@ -72,7 +72,7 @@ pub(super) fn adopt_checkpoints(
     if offers.is_empty() {
         let message = format!(
             "nothing to import: {} lists no unfinished tasks of client {client_id}, or they are already in this session",
-            text::clean_line(server.name.as_str())
+            server.name
         );
         context.info(&message);
         return Ok(code::OK);
@@ -85,7 +85,7 @@ pub(super) fn adopt_checkpoints(
             server.name,
             offer.state
         );
-        context.report(&text::clean_line(&message));
+        context.report(&message);
     }
     let refusal = "nothing was imported; use --yes to import them";
     must_confirm(context, args.yes, "import them? y/N", refusal)?;
@@ -143,7 +143,7 @@ fn select(
             server.name,
             match ids.as_slice() {
                 [] => "nothing".to_owned(),
-                _ => text::clean_line(&ids.join(", ")).into_owned(),
+                _ => ids.join(", "),
             }
         ))),
     }
@@ -237,7 +237,7 @@ fn report_missing_arguments(
         text::shell_word(client_id),
         text::shell_word(&checkpoint.id),
     );
-    context.report(&text::clean_line(&message));
+    context.report(&message);
 }
 
 /// `running, 15/50`.

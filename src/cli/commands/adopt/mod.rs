@@ -52,7 +52,6 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
             }
         };
         if ids.is_empty() {
-            let name = text::clean_line(name.as_str());
             let message = format!(
                 "nothing to import: {name} lists no tasks, or they are already in this session"
             );
@@ -116,7 +115,7 @@ fn adopt_from_file(
             server_url::redacted(&url),
             offer.state
         );
-        context.report(&text::clean_line(&message));
+        context.report(&message);
     }
     let refusal = "nothing was called; use --yes to call them";
     must_confirm(context, args.yes, "call them? y/N", refusal)?;
@@ -144,7 +143,7 @@ fn select_tasks(
     let is_selected = |task: &ClientTask| named.is_none_or(|id| task.id == id);
     let tasks: Vec<ClientTask> = tasks.into_iter().filter(is_selected).collect();
     if let (Some(id), []) = (named, tasks.as_slice()) {
-        let ids = text::clean_line(&ids.join(", ")).into_owned();
+        let ids = ids.join(", ");
         return Err(ClientStateError::NoTask {
             id: id.to_owned(),
             ids,
@@ -231,5 +230,5 @@ pub(super) fn report_missing_arguments(
         text::shell_word(&path.display().to_string()),
         text::shell_word(&task.id),
     );
-    context.report(&text::clean_line(&message));
+    context.report(&message);
 }

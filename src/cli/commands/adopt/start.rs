@@ -10,7 +10,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         task_document,
     },
-    domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool, text},
+    domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
     store::Reader,
 };
 
@@ -41,7 +41,7 @@ pub(super) fn report_adopted(
             format::task_title(&task).trim_end(),
             task.server
         );
-        context.print(&text::clean_line(&line))?;
+        context.print(&line)?;
     }
     Ok(())
 }

@@ -229,7 +229,7 @@ pub(super) fn keeper(context: &Context<'_>, checks: &mut Checks) {
     }
     if is_in_container() {
         checks.ok(
-            "in a container: the keeper ends when the container does; keep the state directory on a volume",
+            "in a container: the keeper ends when the container does; put the state directory on a volume",
         );
     }
     #[cfg(target_os = "linux")]

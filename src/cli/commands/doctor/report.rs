@@ -88,7 +88,7 @@ pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Cl
             .map_or(String::new(), |next| format!("; {next}"));
         let (label, subject) = (check.severity.label(), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
-        context.print(&text::clean_line(&line))?;
+        context.print(&line)?;
     }
     Ok(())
 }

@@ -415,7 +415,7 @@ fn report_resumability(
             next,
         );
     } else {
-        let message = format!("calls can be resumed with {}", ways.join(", "));
+        let message = format!("can resume calls that use {}", ways.join(", "));
         checks.ok(message);
     }
 }

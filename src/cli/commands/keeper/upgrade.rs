@@ -45,7 +45,7 @@ pub(super) fn upgrade(
             None => return none(context),
             Some(UpgradeOutcome::Upgraded(upgraded)) => return report(context, &upgraded),
             Some(UpgradeOutcome::Held(calls)) if now => {
-                context.report(&listed("The upgrade would lose", &calls));
+                report_calls(context, "The upgrade would lose", &calls);
                 if !yes && !confirm(context, "Upgrade and lose them?")? {
                     return Ok(code::REFUSED);
                 }
@@ -56,8 +56,8 @@ pub(super) fn upgrade(
                 if calls != waits_for {
                     let waiting = "Waiting, because the upgrade would lose";
                     let hint = "Press Ctrl-C to stop waiting, or use --now to upgrade immediately.";
-                    let list = listed(waiting, &calls);
-                    context.report(&format!("{list}\n{hint}"));
+                    report_calls(context, waiting, &calls);
+                    context.report(hint);
                     waits_for = calls;
                 }
                 HELD_EVERY
@@ -65,10 +65,7 @@ pub(super) fn upgrade(
             Some(UpgradeOutcome::NotUpgraded { why, is_passing }) => {
                 tries += 1;
                 if !is_passing || tries == BUSY_TRIES {
-                    let message = format!(
-                        "not upgraded, and nothing has changed: {}",
-                        text::clean_line(&why)
-                    );
+                    let message = format!("not upgraded, and nothing has changed: {why}");
                     return Err(CliError::new(code::REFUSED, message));
                 }
                 BUSY_EVERY
@@ -85,17 +82,11 @@ fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
     context.answer(&json!({ "keeper": null }), &line)
 }
 
-fn listed(what: &str, calls: &[HeldCall]) -> String {
-    let mut lines = vec![format!("{what} {}:", text::plural(calls.len(), "call"))];
-    for call in calls {
-        lines.push(format!(
-            "  {}  {}: {}",
-            text::clean_line(call.id.as_str()),
-            text::clean_line(&call.title),
-            text::clean_line(&call.reason)
-        ));
+fn report_calls(context: &mut Context<'_>, what: &str, calls: &[HeldCall]) {
+    context.report(&format!("{what} {}:", text::plural(calls.len(), "call")));
+    for HeldCall { id, title, reason } in calls {
+        context.report(&format!("  {id}  {title}: {reason}"));
     }
-    lines.join("\n")
 }
 
 fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError> {
@@ -104,7 +95,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
     let line = format!(
         "keeper {} now runs longhaul {}, with {}; it paused for {paused_ms} ms",
         status.pid,
-        text::clean_line(&status.version),
+        status.version,
         match status.unsettled {
             0 => "no unfinished tasks".to_owned(),
             count => text::plural(count, "unfinished task"),

@@ -21,8 +21,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
     let name = add.name.trim();
     if !is_name(name) {
         return Err(CliError::usage(format!(
-            "{:?} is not a valid server name; use a word such as lab",
-            text::clean_line(name)
+            "{name:?} is not a valid server name; use a word such as lab"
         )));
     }
     check_name_is_free(context, name)?;
@@ -133,8 +132,7 @@ fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), CliError>
         });
     match found {
         Some(location) => Err(CliError::usage(format!(
-            "{name} is already in the configuration ({}); choose another name, or run `longhaul servers remove {}` first",
-            text::clean_line(&location),
+            "{name} is already in the configuration ({location}); choose another name, or run `longhaul servers remove {}` first",
             text::shell_word(name)
         ))),
         None => Ok(()),

@@ -28,7 +28,7 @@ pub(in crate::cli) fn approve(
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(CliError::usage(format!(
             "no stdio server named {} in the configuration; `longhaul servers list` lists the servers",
-            text::clean_line(&args.name)
+            args.name
         )));
     };
     if server.withheld.is_none() {
@@ -36,7 +36,7 @@ pub(in crate::cli) fn approve(
         return context.finish(&json!({"server": args.name, "is_approved": true}), &message);
     }
     let title = format!("{} would run with your permissions:", server.name);
-    context.report(&text::clean_line(&title));
+    context.report(&title);
     let program = bound(&program);
     for line in start_summary(&program) {
         context.report(&format!("  {line}"));
@@ -65,7 +65,7 @@ pub(in crate::cli) fn consent(
     let Some(server) = server else {
         return Err(CliError::usage(format!(
             "no server named \"{}\" in the configuration; `longhaul servers list` lists the servers",
-            text::clean_line(&args.name)
+            args.name
         )));
     };
     let (Some(url), Some(_)) = (&server.url, &server.withheld) else {
@@ -75,7 +75,7 @@ pub(in crate::cli) fn consent(
     if server.program.is_some() {
         return Err(CliError::usage(format!(
             "{} is a stdio server; use `longhaul servers approve {}`",
-            text::clean_line(server.name.as_str()),
+            server.name,
             text::shell_word(server.name.as_str())
         )));
     }

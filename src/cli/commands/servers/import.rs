@@ -14,7 +14,7 @@ use crate::{
         consent,
         import::{EntryReport, ExistingServers, ImportOutcome, lines, locations, plan, read},
     },
-    domain::{Template, server_url, text},
+    domain::{Template, server_url},
 };
 
 /// `servers import`.
@@ -38,7 +38,7 @@ pub(in crate::cli) fn import(
         && let Err(why) = read(file)
     {
         let message = format!("could not import {}: {why}", file.display());
-        return Err(CliError::usage(text::clean_line(&message)));
+        return Err(CliError::usage(message));
     }
     let servers = ExistingServers::of(context.config()?, &context.paths);
     let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
@@ -46,8 +46,7 @@ pub(in crate::cli) fn import(
             return Ok(import.yes);
         }
         for line in consent::header_destinations(url, headers, "would go") {
-            let line = format!("{}: {line}", text::clean_line(name));
-            context.report(&line);
+            context.report(&format!("{name}: {line}"));
         }
         confirm(context, "allow? y/N")
     };

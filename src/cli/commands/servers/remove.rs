@@ -27,8 +27,7 @@ pub(in crate::cli) fn remove(
     let is_in_session = links.iter().any(|link| link.name.as_str() == name);
     if !is_configured && !is_in_session {
         return Err(CliError::usage(format!(
-            "no server named \"{}\" in the configuration or this session; `longhaul servers list{}` lists the servers",
-            text::clean_line(name),
+            "no server named \"{name}\" in the configuration or this session; `longhaul servers list{}` lists the servers",
             context.flags()
         )));
     }
@@ -38,17 +37,17 @@ pub(in crate::cli) fn remove(
     if let Some((session, count)) = unfinished.first().filter(|_| is_configured || has_tasks) {
         let tasks = text::plural(*count, "unfinished task");
         if !is_configured {
-            return Err(CliError::usage(text::clean_line(&format!(
+            return Err(CliError::usage(format!(
                 "not removed: {name} has {tasks} in session {session}; wait until it has none, or cancel with \
                  `longhaul cancel ID{}`",
                 context.flags()
-            ))));
+            )));
         }
         let warning = format!(
             "{name} has {tasks} in session {session}; if you remove it, the session keeps the server but loses its \
              configured headers and limits"
         );
-        context.report(&text::clean_line(&warning));
+        context.report(&warning);
         let refusal = "not removed; rerun with --yes to remove it";
         must_confirm(context, args.yes, "remove it? y/N", refusal)?;
     }
@@ -71,17 +70,17 @@ pub(in crate::cli) fn remove(
     let file = is_configured.then_some(path);
     let message = format!("removed {name} from {}", from.join(" and "));
     let document = json!({"removed": name, "file": file});
-    context.finish(&document, &text::clean_line(&message))
+    context.finish(&document, &message)
 }
 
 /// Removes a server from the session file; fails while a driver has it open.
 fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
-        return Err(CliError::usage(text::clean_line(&format!(
+        return Err(CliError::usage(format!(
             "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
              then run this again",
             context.paths.session()
-        ))));
+        )));
     };
     let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;
     writer.remove_link(&ServerName::new(name))?;

@@ -196,15 +196,13 @@ fn document(report: &TestReport) -> Value {
 }
 
 fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError> {
-    let name = text::clean_line(report.name.as_str()).into_owned();
+    let name = report.name.as_str();
     let success = match &report.outcome {
         Ok(success) => success,
         Err(fail) => {
-            let message = text::clean_line(fail.message());
+            let message = fail.message();
             // Many messages start with the name already.
-            let message = message
-                .strip_prefix(&format!("{name} "))
-                .unwrap_or(&message);
+            let message = message.strip_prefix(&format!("{name} ")).unwrap_or(message);
             let message = message.strip_prefix("is ").unwrap_or(message);
             return context.print(&format!("{name}: {message}"));
         }
@@ -218,9 +216,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
     let view = success.view.as_ref();
     let info = view
         .and_then(|view| view.server_info.as_deref())
-        .map_or(String::new(), |info| {
-            format!(", {}", text::clean_line(info))
-        });
+        .map_or(String::new(), |info| format!(", {info}"));
     let era = view.map_or(String::new(), |view| {
         format!(", MCP {} ({})", view.era, view.era_why)
     });
@@ -235,7 +231,7 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError>
             if_cut.reason.message(),
             text::first_of(&tools, MAX_NAMED_TOOLS)
         );
-        context.print(&text::clean_line(&line))?;
+        context.print(&line)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 pub const OK: u8 = 0;
 /// The tool failed.
 pub const TOOL_FAILED: u8 = 1;
-/// Invalid usage, or the request was refused before anything was sent.
+/// Invalid usage, or the call was refused before anything was run.
 pub const REFUSED: u8 = 2;
 /// The server wants credentials.
 pub const NEEDS_LOGIN: u8 = 3;

@@ -193,6 +193,18 @@ impl From<CutReason> for IfCut {
 }
 
 impl IfCut {
+    /// The reason for people, with the time after which the server may forget the call.
+    pub fn message(&self, show_time: impl FnOnce(Wall) -> String) -> String {
+        let why = self.reason.message();
+        match self.until {
+            Some(until) => format!(
+                "{why}; the server may forget it after about {}",
+                show_time(until)
+            ),
+            None => why,
+        }
+    }
+
     /// What a cut would do to a task, judged by its record; `None` if the task has settled or is unknown.
     pub fn of_task(task: &Task) -> Option<Self> {
         match &task.status {

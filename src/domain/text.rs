@@ -403,7 +403,7 @@ pub fn time_left(duration: Duration) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number with a unit, or far too long.
-    #[error("invalid duration {0:?}; write it as 90s, 10m or 2h")]
+    #[error("invalid duration {0:?}; write it as 90s, 10m, 2h or 7d")]
     Notation(String),
     /// Nothing lasts 0 s.
     #[error("it must be more than zero")]

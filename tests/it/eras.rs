@@ -915,7 +915,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     assert!(row.trim_end().ends_with("LOST"), "{list}");
     let shown = run(env.path(), &["show", id]).out;
     assert!(
-        shown.contains("2026-07-28: pinned, not negotiated"),
+        shown.contains("2026-07-28: set for this call, not negotiated"),
         "{shown}"
     );
 

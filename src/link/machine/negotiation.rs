@@ -402,7 +402,7 @@ impl Link {
         if self.config.choice.is_configured {
             "set in the configuration"
         } else {
-            "pinned, not negotiated"
+            "set for this server, not negotiated"
         }
     }
 

@@ -1699,7 +1699,7 @@ fn headings_count_their_rows_and_those_that_ended() {
     let drawn = screen.draw();
     assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
     assert!(
-        drawn.contains(" RUNNING 3 (1 paused), 1 just finished"),
+        drawn.contains(" RUNNING 2, 1 paused, 1 just finished"),
         "{drawn}"
     );
 }

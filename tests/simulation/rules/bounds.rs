@@ -63,12 +63,18 @@ fn a_list_that_goes_round_in_circles_is_read_once() {
 
     let mut bench = Bench::known();
     bench.ask(SessionRequest::Tools(ServerName::new("lab")));
-    for _ in 0..2 {
-        let tools = json!({"tools": [{"name": "t"}], "nextCursor": "again"});
+    for name in ["t", "u"] {
+        let tools = json!({"tools": [{"name": "t"}, {"name": name}], "nextCursor": "again"});
         bench.answer("tools/list", &tools);
     }
     assert_eq!(bench.count("tools/list"), 2);
-    assert_eq!(bench.link.record().tools.len(), 2);
+    let tools = &bench.link.record().tools;
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["t", "t", "u"],
+        "none of them twice by a second page"
+    );
 }
 
 #[test]

@@ -508,3 +508,23 @@ fn a_stream_that_ends_per_message_does_not_affect_calls() {
     }
     assert!((100..150).contains(&seen), "{seen}");
 }
+
+#[test]
+fn a_call_is_checked_against_changed_tools() {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    bench.call("steps");
+    let get = bench.last_get().0;
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    bench.bring(get, event("s1", &changed));
+    bench.start_as(TaskId::from_bits(9), "steps", Limits::default());
+    assert_eq!(
+        (bench.count("tools/list"), bench.count("tools/call")),
+        (1, 1)
+    );
+    let schema =
+        json!({"type": "object", "properties": {"zz": {"type": "string"}}, "required": ["zz"]});
+    let tools = json!({"tools": [{"name": "steps", "inputSchema": schema}]});
+    bench.answer("tools/list", &tools);
+    bench.secs(1);
+    assert_eq!(bench.count("tools/call"), 1, "nothing was sent");
+}

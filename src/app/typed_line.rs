@@ -140,6 +140,11 @@ pub(crate) enum TypedLineError {
         /// What is wrong with the value.
         error: serde_json::Error,
     },
+    /// A whole number that JSON libraries would round.
+    #[error(
+        "{0} has more than 64 bits and would be rounded; pass it in --args, which is sent as written"
+    )]
+    TooLarge(String),
     /// A flag of the command line that the palette doesn't have.
     #[error("{0} is not supported here; use -s, --name and key=value")]
     Flag(String),
@@ -170,10 +175,15 @@ pub(crate) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, TypedL
     };
     let (key, value) = match key.strip_suffix(':') {
         Some(key) => {
-            let json = serde_json::from_str(value).map_err(|error| TypedLineError::Json {
+            let parsed: Result<Value, _> = serde_json::from_str(value);
+            let json = parsed.map_err(|error| TypedLineError::Json {
                 key: key.to_owned(),
                 error,
             })?;
+            let is_digit = |letter: char| letter == '-' || letter.is_ascii_digit();
+            if json.is_f64() && value.trim().chars().all(is_digit) {
+                return Err(TypedLineError::TooLarge(key.to_owned()));
+            }
             (key, TypedValue::Json(json))
         }
         None => (key, TypedValue::Text(value.to_owned())),
@@ -249,5 +259,7 @@ mod tests {
                 .to_string()
                 .contains("not valid JSON")
         );
+        let large = read("t b:=12345678901234567890123").unwrap_err();
+        assert!(large.to_string().contains("more than 64 bits"));
     }
 }

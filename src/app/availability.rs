@@ -156,7 +156,9 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         }
         Action::SignIn => to_sign_in(state).err().map(|error| error.to_string()),
         Action::Undo if state.list.undo.is_empty() => {
-            Some("nothing to restore here; `longhaul rm --undo ID` restores other tasks".to_owned())
+            let flags = &state.setup.flags;
+            let hint = format!("`longhaul rm --undo ID{flags}` restores other tasks");
+            Some(format!("nothing to restore here; {hint}"))
         }
         Action::FindNext | Action::FindPrevious if state.detail.search.is_none() => {
             let key = state.key(Action::Search);

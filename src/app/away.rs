@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Status, Wall, text};
+use crate::domain::{Status, Task, Wall, text};
 
 use super::{Away, State};
 
@@ -27,11 +27,16 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
     }
 }
 
-/// Counts new history entries, as long as they belong to the absence.
+/// Counts new history entries, as long as they belong to the absence. From a driver that ran during the absence come only
+/// those of the present.
 pub(super) fn count_updates(state: &mut State, updates: u64) {
     let now = state.now().wall;
-    let away = state.away.as_mut();
-    if let Some(away) = away.filter(|away| now <= away.until.after(CATCH_UP)) {
+    let ran_since = state.session.driver.map(|driver| driver.since);
+    let Some(away) = state.away.as_mut() else {
+        return;
+    };
+    let is_live = ran_since.is_some_and(|since| since.after(MIN_ABSENCE) < away.until);
+    if (away.asleep || !is_live) && now <= away.until.after(CATCH_UP) {
         away.updates += updates;
     }
 }
@@ -50,42 +55,27 @@ fn long(span: Duration) -> String {
 pub fn away_lines(state: &State) -> Option<[String; 3]> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);
-    let [
-        mut asks,
-        mut failed,
-        mut lost,
-        mut unknown,
-        mut completed,
-        mut cancelled,
-    ] = [0_u64; 6];
-    for task_row in away.open.iter().filter_map(|id| state.tasks.get(id)) {
-        let task = &task_row.view.task;
-        if task.end.settled_at.is_some_and(|at| at > learned_by) {
-            continue;
-        }
-        match task.status {
-            Status::InputRequired => asks += 1,
-            Status::Failed => failed += 1,
-            Status::Lost(_) => lost += 1,
-            Status::Unknown(_) => unknown += 1,
-            Status::Completed => completed += 1,
-            Status::Cancelled => cancelled += 1,
-            Status::Running | Status::Paused => {}
-        }
-    }
+    let tasks = away.open.iter().filter_map(|id| state.tasks.get(id));
+    let tasks = tasks.map(|task_row| &task_row.view.task);
+    let has_happened = |task: &&Task| {
+        let asked_at = task.open_question().map(|question| question.asked_at);
+        let at = task.end.settled_at.or(asked_at).unwrap_or(task.updated_at);
+        at >= away.from && (at <= learned_by || !task.status.is_settled())
+    };
+    let labels: Vec<&str> = tasks
+        .filter(has_happened)
+        .map(|it| it.status.label())
+        .collect();
+    let count = |label| labels.iter().filter(|it| **it == label).count();
     let mut parts = Vec::new();
-    if asks > 0 {
-        parts.push(text::plural(asks, "question"));
+    match count(Status::InputRequired.label()) {
+        0 => {}
+        asks => parts.push(text::plural(asks, "question")),
     }
-    for (count, word) in [
-        (failed, "failed"),
-        (lost, "lost"),
-        (unknown, "unknown"),
-        (completed, "completed"),
-        (cancelled, "cancelled"),
-    ] {
-        if count > 0 {
-            parts.push(format!("{} {word}", text::grouped(count)));
+    for label in ["failed", "lost", "unknown", "completed", "cancelled"] {
+        match count(label) {
+            0 => {}
+            count => parts.push(format!("{} {label}", text::grouped(count))),
         }
     }
     let mut absence = long(away.until.since(away.from));

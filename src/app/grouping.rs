@@ -12,6 +12,7 @@ use super::task_row::{Group, TaskRow};
 pub enum Grouping {
     /// By [`Group`].
     #[default]
+    #[strum(serialize = "urgency")]
     Need,
     /// By server.
     Server,
@@ -34,7 +35,7 @@ impl Grouping {
     /// Its name in messages.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Self::Need => "what needs you",
+            Self::Need => "urgency",
             Self::Server => "server",
             Self::Status => "status",
             Self::Caller => "agent host",

@@ -19,25 +19,14 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls stay in the background` and
-/// `stop keeper: 2 continue, 1 paused, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`. If it would be
-/// wider than `columns`, without the time, and the worst outcome first because the end may be cut off.
-pub fn quit_lines(state: &State, columns: usize) -> Vec<(Action, String)> {
-    let width = |(action, text): &(Action, String)| {
-        text::width(&state.key(*action)) + 1 + text::width(text) + 3
-    };
-    let fits = |lines: &[_]| lines.iter().map(width).sum::<usize>() <= columns;
-    let is_long = fits(&quit_texts(state, true));
-    quit_texts(state, is_long)
-}
-
-fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
-    let open = state.totals.open.len();
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls continue in the background` and
+/// `stop keeper: 1 LOST (pd6xw8), 1 likely resumable until about Fri 07:20, 1 paused, 2 continue`.
+pub fn quit_lines(state: &State) -> Vec<(Action, String)> {
     let Some(driver) = other_driver(state) else {
-        let text = match outcomes(state, is_long) {
+        let text = match outcomes(state) {
             Some(outcomes) => format!("quit: {outcomes}"),
             // Nobody knows whether the open calls are running.
-            None if open > 0 => "quit".to_owned(),
+            None if !state.totals.open.is_empty() => "quit".to_owned(),
             None => idle(state).to_owned(),
         };
         return vec![(Action::Quit, text)];
@@ -52,7 +41,7 @@ fn quit_texts(state: &State, is_long: bool) -> Vec<(Action, String)> {
     };
     // Another machine's keeper is stopped there.
     let can_stop = state.setup.host.is_none() && !state.setup.readonly;
-    let outcomes = outcomes(state, is_long).filter(|_| can_stop);
+    let outcomes = outcomes(state).filter(|_| can_stop);
     let mut lines = vec![(Action::Quit, quit)];
     lines.extend(outcomes.map(|it| (Action::StopKeeper, format!("stop keeper: {it}"))));
     lines
@@ -65,49 +54,41 @@ fn idle(state: &State) -> &'static str {
     }
 }
 
-/// `2 continue, 1 paused, 1 likely resumable until about Fri 07:20, 1 LOST (pd6xw8)`; `None` if nothing is open.
-fn outcomes(state: &State, is_long: bool) -> Option<String> {
+/// What a cut does to the open calls, worst first, because the end may be cut off; `None` if nothing is open.
+fn outcomes(state: &State) -> Option<String> {
     let totals = &state.totals.by_outcome;
     let mut parts = Vec::new();
-    for (count, one, many) in [
-        (totals.continues, "continues", "continue"),
-        (totals.pauses, "paused", "paused"),
-    ] {
-        if count > 0 {
-            let verb = if count == 1 { one } else { many };
-            parts.push(format!("{} {verb}", text::grouped(count)));
-        }
-    }
-    if let Some((until, _)) = totals.likely.first() {
-        let until = if until.0 == i64::MAX || !is_long {
-            String::new()
-        } else {
-            let first = if totals.likely.len() > 1 {
-                ", the first"
-            } else {
-                ""
-            };
-            format!("{first} until about {}", state.clock_day(*until))
-        };
-        parts.push(format!(
-            "{} likely resumable{until}",
-            text::grouped(totals.likely.len())
-        ));
-    }
     if !totals.lost.is_empty() {
         let ids: Vec<&str> = totals.lost.iter().map(TaskId::as_str).collect();
         let count = text::grouped(ids.len());
         parts.push(format!("{count} LOST ({})", text::first_of(&ids, 3)));
     }
-    if !is_long {
-        parts.reverse();
+    if let Some((until, _)) = totals.likely.first() {
+        let count = text::grouped(totals.likely.len());
+        let until = match (until.0, totals.likely.len()) {
+            (i64::MAX, _) => String::new(),
+            (_, 1) => format!(" until about {}", state.clock_day(*until)),
+            _ => format!(", the first until about {}", state.clock_day(*until)),
+        };
+        parts.push(format!("{count} likely resumable{until}"));
+    }
+    if totals.pauses > 0 {
+        parts.push(format!("{} paused", text::grouped(totals.pauses)));
+    }
+    if totals.continues > 0 {
+        let verb = if totals.continues == 1 {
+            "continues"
+        } else {
+            "continue"
+        };
+        parts.push(format!("{} {verb}", text::grouped(totals.continues)));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let verb = if open == 1 { "stays" } else { "stay" };
+    let verb = if open == 1 { "continues" } else { "continue" };
     format!("{} {verb} in the background", text::plural(open, "call"))
 }
 
@@ -115,7 +96,7 @@ fn kept(open: usize) -> String {
 pub fn exit_note(state: &State) -> ExitNote {
     let command = &state.setup.reopens_with;
     let stops_keeper = state.exit.stops_keeper;
-    let line = match (other_driver(state), outcomes(state, true)) {
+    let line = match (other_driver(state), outcomes(state)) {
         (Some(driver), _) if !driver.is_keeper => {
             format!(
                 "process {} keeps running the calls; to watch again: {command}",
@@ -125,12 +106,13 @@ pub fn exit_note(state: &State) -> ExitNote {
         (_, None) => String::new(),
         (Some(_), Some(_)) if !stops_keeper => {
             let open = state.totals.by_outcome.known();
-            format!("{}; to watch them: {command}", kept(open))
+            let what = if open == 1 { "it" } else { "them" };
+            format!("{}; to watch {what}: {command}", kept(open))
         }
         (Some(_), Some(outcomes)) => {
             format!("keeper stopped ({outcomes}); to open the list again: {command}")
         }
-        (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: {command}"),
+        (None, Some(outcomes)) => format!("quit ({outcomes}); to open the list again: {command}"),
     };
     ExitNote { line, stops_keeper }
 }

@@ -74,6 +74,7 @@ pub(super) fn on_response(
             notify::on_announced(state, alerts, outcome);
         }
         (_, Ok(SessionResponse::Done(message))) => {
+            let message = text::add_flags(&message, &state.setup.flags, None);
             state.show_toast(NoticeLevel::Info, &message);
         }
         (_, Err(error)) => {

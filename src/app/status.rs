@@ -28,30 +28,14 @@ const NOTICE_TIME: Duration = Duration::from_secs(5);
 /// Seconds after which a server that was asked to pause counts as not having stopped.
 const DID_NOT_STOP_S: u64 = 60;
 
-/// Shortens a message that is too wide: drops the last clause, the parenthesis at the end, or the text after the last
-/// comma until it fits.
-fn shorten(mut message: String, columns: usize) -> String {
-    while text::width(&message) > columns {
-        let end = message
-            .rfind("; ")
-            .or_else(|| message.rfind(" (").filter(|_| message.ends_with(')')))
-            .or_else(|| message.rfind(", "));
-        match end {
-            Some(end) => message.truncate(end),
-            None => break,
-        }
-    }
-    message
-}
-
-/// The most important message for the attention line, shortened to `columns` if possible.
+/// The most important message for the attention line, which has room for `columns`.
 pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attention) {
     if let Some(reply) = &state.messages.reply {
         return (reply.text.clone(), Attention::Reply);
     }
     if state.totals.counts.unsaved > 0 {
         let message = "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost";
-        return (shorten(message.to_owned(), columns), Attention::Pressing);
+        return (message.to_owned(), Attention::Pressing);
     }
     if let Some(message) = exit_line(state) {
         return (message, Attention::Pressing);
@@ -67,13 +51,13 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (marks_line(state), Attention::Reply);
     }
     if let Some(message) = control_line(state, now) {
-        return (shorten(message, columns), Attention::Pressing);
+        return (message, Attention::Pressing);
     }
     if !state.list.filter.is_empty() {
         let filter = text::clean_line(state.list.filter.text());
         return (format!("filter: {filter}   (Esc clears)"), Attention::Reply);
     }
-    if let Some(message) = connectivity_line(state, now, columns) {
+    if let Some(message) = connectivity_line(state, now) {
         return (message, Attention::Pressing);
     }
     if state.setup.is_demo {
@@ -148,7 +132,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
     })
 }
 
-fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String> {
+fn connectivity_line(state: &State, now: Stamp) -> Option<String> {
     let task_row = state.selected()?;
     let status = &task_row.view.task.status;
     if status.is_settled() {
@@ -163,26 +147,21 @@ fn connectivity_line(state: &State, now: Stamp, columns: usize) -> Option<String
             state.key(Action::Resume)
         ),
         Connectivity::Offline { next, why, .. } => format!(
-            "{title}: could not reach {} ({why}); next retry {} ({} to retry now)",
+            "{title}: could not reach {} ({why}); {} ({} to retry now)",
             task_row.view.task.server,
-            until_phrase(*next, now),
+            retry_phrase(*next, now),
             state.key(Action::Resume)
         ),
         contact => {
             let since = task_row.notice_since.max(task_row.connectivity_since);
             let is_needed = status.needs_decision() || matches!(contact, Connectivity::NeedsLogin);
-            // A server's text is cut off by the screen instead: any part of it may matter, and the detail pane has all
-            // of it.
-            return task_row
-                .view
-                .task
-                .notice
-                .as_ref()
-                .filter(|_| is_needed || now.wall.since(since) < NOTICE_TIME)
-                .map(|notice| format!("{title}: {notice}"));
+            let notice = task_row.view.task.notice.as_ref();
+            let is_shown = is_needed || now.wall.since(since) < NOTICE_TIME;
+            let notice = notice.filter(|_| is_shown)?;
+            format!("{title}: {notice}")
         }
     };
-    Some(shorten(message, columns))
+    Some(message)
 }
 
 /// What to try in the demo.
@@ -223,6 +202,14 @@ pub fn until_phrase(at: Wall, now: Stamp) -> String {
     match until(at, now).as_str() {
         "now" => "now".to_owned(),
         left => format!("in {left}"),
+    }
+}
+
+/// When the next retry is due: `next retry in 4 s`, or `retrying now`.
+pub fn retry_phrase(at: Wall, now: Stamp) -> String {
+    match until(at, now).as_str() {
+        "now" => "retrying now".to_owned(),
+        left => format!("next retry in {left}"),
     }
 }
 

@@ -101,7 +101,7 @@ fn skipped_marks(state: &State) -> String {
         message.dedup();
         message.join(", ")
     };
-    format!("; {} skipped, still marked: {why}", statuses.len())
+    format!("; {} skipped ({why}), still marked", statuses.len())
 }
 
 /// The chosen tasks that can be asked for this.

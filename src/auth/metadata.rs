@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::Refused(format!(
-                "{} needs no sign-in: it answered without one (HTTP {status}) and has no sign-in metadata",
+                "{} needs no sign-in: it asked for none (HTTP {status}) and publishes no sign-in metadata",
                 host(server)
             )));
         }

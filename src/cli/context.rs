@@ -129,7 +129,7 @@ impl Context<'_> {
             [text] if text.contains('/') && server_url::redacted(text) == *text => Some(text),
             _ => None,
         };
-        add_flags(message, &self.flags(), server_url.map(String::as_str))
+        text::add_flags(message, &self.flags(), server_url.map(String::as_str))
     }
 
     /// Every other session that can be read, with its name; used only for hints.
@@ -300,26 +300,6 @@ fn keeper_environment(
         .collect()
 }
 
-/// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets
-/// the URL instead of a name that may not be stored yet.
-fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
-    let pieces: Vec<&str> = message.split('`').collect();
-    let last = pieces.len().saturating_sub(1);
-    let piece = |(index, piece): (usize, &&str)| {
-        let is_command = index % 2 == 1 && index < last && piece.starts_with("longhaul ");
-        let needs_no_flags = piece.starts_with("longhaul servers") || piece.contains(" --session ");
-        match server_url {
-            _ if !is_command || needs_no_flags => (*piece).to_owned(),
-            Some(url) if piece.starts_with("longhaul login ") => {
-                format!("longhaul login {}{flags}", text::shell_word(url))
-            }
-            _ => format!("{piece}{flags}"),
-        }
-    };
-    let pieces: Vec<String> = pieces.iter().enumerate().map(piece).collect();
-    pieces.join("`")
-}
-
 /// Writes a file for the user. A failure is not `CANNOT_SAVE`, because the session is unaffected.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let write = || File::create(path)?.write_all(bytes);
@@ -348,33 +328,4 @@ pub(super) fn must_confirm(
         return Ok(());
     }
     Err(CliError::usage(refusal))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn adds_flags_to_commands_between_backticks() {
-        let flags = " --session n";
-        for (message, expected) in [
-            ("plain", "plain"),
-            ("`longhaul ls`", "`longhaul ls --session n`"),
-            (
-                "a `longhaul again x` and `longhaul rm x`",
-                "a `longhaul again x --session n` and `longhaul rm x --session n`",
-            ),
-            (
-                "`fg` and `longhaul servers add`",
-                "`fg` and `longhaul servers add`",
-            ),
-            ("an odd ` and longhaul ls", "an odd ` and longhaul ls"),
-            ("odd `longhaul ls", "odd `longhaul ls"),
-            ("`longhaul ls --session m`", "`longhaul ls --session m`"),
-        ] {
-            assert_eq!(add_flags(message, flags, None), expected);
-        }
-        let message = add_flags("`longhaul login a:1`, or", "", Some("http://a:1/mcp"));
-        assert_eq!(message, "`longhaul login http://a:1/mcp`, or");
-    }
 }

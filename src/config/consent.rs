@@ -202,6 +202,9 @@ pub(crate) fn consent_on_screen(
         .collect();
     let message = match server.and_then(not_set) {
         Some(missing) => format!("{name} is not ready: {missing}"),
+        None if server.is_some_and(|it| it.program.is_some()) => format!(
+            "{name} is approved; to change its variables, edit `env` in [servers.{name}] of the configuration"
+        ),
         None if sent.is_empty() => format!(
             "{name} needs no sign-in or approval; to use other credentials, start longhaul with -H or --bearer-env"
         ),

@@ -134,7 +134,7 @@ impl Parser<'_> {
             // Even if the user wrote it: files are copied around, and a program can do anything.
             if extra.approved.as_deref() != Some(digest::digest_of_program(&program).as_str()) {
                 server.withheld = Some(format!(
-                    "{} is not approved; `longhaul servers approve {}` shows what it would start",
+                    "{} is not approved; to review and approve it, run `longhaul servers approve {}`",
                     server.name,
                     text::shell_word(server.name.as_str())
                 ));

@@ -107,7 +107,7 @@ impl ControlSocket {
             }
             Fault::DropAfterNext => {
                 self.faults.drop_next.set();
-                "the connection will be dropped after the next event".to_owned()
+                "the connection will be closed after the next event".to_owned()
             }
             Fault::DuplicateOnReplay => {
                 self.faults.duplicate_next.set();
@@ -116,7 +116,7 @@ impl ControlSocket {
             Fault::ForgetSession => {
                 let count = self.sessions.forget_all().await;
                 let ending = if count == 1 { "" } else { "s" };
-                format!("dropped {count} MCP session{ending}")
+                format!("forgot {count} MCP session{ending}")
             }
             Fault::FailPolls { seconds } => {
                 self.faults.fail_polls.start(Duration::from_secs(seconds));

@@ -196,11 +196,12 @@ impl IfCut {
     /// The reason for people, with the time after which the server may forget the call.
     pub fn message(&self, show_time: impl FnOnce(Wall) -> String) -> String {
         let why = self.reason.message();
-        match self.until {
-            Some(until) => format!(
-                "{why}; the server may forget it after about {}",
-                show_time(until)
-            ),
+        let what = match self.reason {
+            CutReason::EventStore => "the events",
+            _ => "the task",
+        };
+        match self.until.map(show_time) {
+            Some(until) => format!("{why}; the server may delete {what} after about {until}"),
             None => why,
         }
     }

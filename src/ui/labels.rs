@@ -91,11 +91,11 @@ pub(crate) fn state_of(
     if let Some(asked) = task.control {
         let age = brief(now.wall.since(asked.at));
         let text = match asked.what {
-            // With "cancelling", the age would not fit into the column.
-            ControlKind::Cancelling => "stopping",
-            other => other.label(),
+            // The age would not fit into the column.
+            ControlKind::Cancelling => asked.what.label().to_owned(),
+            other => format!("{} {age}", other.label()),
         };
-        return StateLabel::new(glyphs.paused, format!("{text} {age}"), Role::Warning);
+        return StateLabel::new(glyphs.paused, text, Role::Warning);
     }
     match contact {
         Connectivity::NeedsLogin => {
@@ -155,7 +155,7 @@ pub(crate) fn unknown(window: &UnknownReason) -> String {
         UnknownReason::NoIds => "no event ids".to_owned(),
         UnknownReason::NoReplay => "can't be resumed".to_owned(),
         UnknownReason::HttpStatus(status) => format!("HTTP {status}"),
-        UnknownReason::BeforeTaskId => "may be a task".to_owned(),
+        UnknownReason::BeforeTaskId => "may still be running".to_owned(),
         UnknownReason::NoCheckpoint => "no checkpoint".to_owned(),
     }
 }

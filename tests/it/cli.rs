@@ -1566,7 +1566,11 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     // Forgetting, and bringing back, is done once.
     for (arguments, first, second) in [
         (["rm", &id].as_slice(), "removed", "was already removed"),
-        (&["rm", "--undo", &id], "restored", "was not removed"),
+        (
+            &["rm", "--undo", &id],
+            "restored",
+            "is in the list; nothing to restore",
+        ),
     ] {
         for words in [first, second] {
             let ran = run(state, arguments);

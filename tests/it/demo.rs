@@ -1147,7 +1147,7 @@ fn forgotten_sessions_are_unknown_and_their_tools_go_on() {
         let mut call = client.call(1, TOOL, processing("f", 50, 20)).await;
         let begun = call.until(|event| event.progress() == Some(5)).await;
         let said = demo::control(dir.path(), Fault::ForgetSession).unwrap();
-        assert_eq!(said, "dropped 1 MCP session");
+        assert_eq!(said, "forgot 1 MCP session");
         assert_eq!(
             client.get(&begun[0].id).await.unwrap().status(),
             StatusCode::NOT_FOUND

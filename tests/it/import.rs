@@ -467,7 +467,7 @@ fn other_variables_make_another_server() {
     assert!(config.contains("[servers.keyed]"), "{config}");
     let edited = keyed.replace("${X}", "${API_KEY}");
     let ran = env.import("other.json", &edited);
-    let words = "its own headers and variables are used, not those in this file";
+    let words = "longhaul keeps its own headers and variables and ignores those in this file";
     assert!(ran.out.contains(words), "{ran:#?}");
 }
 

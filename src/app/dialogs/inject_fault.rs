@@ -7,9 +7,9 @@ const FAULTS: [(char, &str, &str); 8] = [
     ('c', "cut the network for 5 s", "cut 5"),
     ('r', "restart the server", "restart"),
     ('s', "stall: keep the connection open but silent", "stall"),
-    ('d', "drop the connection after the next event", "drop"),
+    ('d', "close the connection after the next event", "drop"),
     ('u', "duplicate events on replay", "duplicate"),
-    ('f', "drop all MCP sessions", "forget"),
+    ('f', "forget all MCP sessions", "forget"),
     ('p', "fail task polls for 5 s", "polls"),
     ('h', "never respond to the next poll", "hang"),
 ];

@@ -19,7 +19,7 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
     });
     let body = [
         name_of(state, id),
-        format!("Pause requested{age}; the server is still making progress."),
+        format!("Pause requested{age}; the server has not stopped the call yet."),
     ];
     let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
     let items = vec![

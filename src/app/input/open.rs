@@ -81,9 +81,9 @@ fn open_task(state: &mut State) {
                 show_tab(state, Tab::Result);
             }
             if status == Status::Failed && is_pressing {
-                let key = state.key(Action::Open);
+                let [key, remove] = [Action::Open, Action::Forget].map(|it| state.key(it));
                 state.reply(format!(
-                    "press {key} again for recovery options; until then it stays under NEEDS YOU"
+                    "press {key} again for recovery options, or {remove} to remove it from the list"
                 ));
             }
             if status == Status::InputRequired

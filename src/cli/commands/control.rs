@@ -231,7 +231,7 @@ fn check_view(
             if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
         {
             let notice = notice.map_or(String::new(), |notice| format!(": {notice}"));
-            let message = format!("{id} is already {}{notice}", status.label());
+            let message = format!("{id} has ended ({}){notice}", status.label());
             (code::TOOL_FAILED, message)
         }
         (TaskAction::Resume, status) if status.ends_waiting() => {

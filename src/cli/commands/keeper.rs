@@ -242,8 +242,9 @@ async fn drive(
                     };
                 }
                 if !background {
+                    let flags = context.flags();
                     context.report(&format!(
-                        "keeper {pid} is running; `longhaul keeper stop` stops it"
+                        "keeper {pid} is running; `longhaul keeper stop{flags}` stops it"
                     ));
                 }
             }

@@ -26,7 +26,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         .map(|id| context.find(&mut reader, id))
         .collect::<Result<Vec<_>, _>>()?;
     let (done, already) = if rm.undo {
-        ("restored", "was not removed")
+        ("restored", "is in the list; nothing to restore")
     } else {
         ("removed", "was already removed")
     };

@@ -54,7 +54,7 @@ fn change(
     let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
-            "no server named \"{name}\" to change; `longhaul wrap --list` lists the servers and shows which are wrapped"
+            "no server named \"{name}\" to {verb}; `longhaul wrap --list` lists the servers and shows which are wrapped"
         ))),
         None => Ok(code::OK),
     }
@@ -129,7 +129,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
     if files.is_empty() {
         let known: Vec<&str> = host_names().collect();
         let message = if known.contains(&host) {
-            format!("no configuration of {host} found; start {host} once to create it")
+            format!("no {host} configuration found (start {host} once to create one)")
         } else {
             format!(
                 "{host:?} is not a host that longhaul knows; expected one of: {}",

@@ -256,7 +256,8 @@ fn add<E>(
         report.notes = vec![format!("already configured as {name}")];
         let known = servers.configured.iter().find(|it| it.name == name);
         if known.is_some_and(|it| it.endpoint.values() != server.endpoint.values()) {
-            let note = "its own headers and variables are used, not those in this file";
+            let note =
+                "longhaul keeps its own headers and variables and ignores those in this file";
             report.notes.push(note.to_owned());
         }
         report.known_as = Some(name);

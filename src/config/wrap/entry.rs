@@ -73,10 +73,11 @@ fn words(fields: &Map<String, Value>) -> Vec<&str> {
 /// Whether an entry with these members starts `longhaul proxy`.
 pub(in crate::config) fn is_wrapped(fields: &Map<String, Value>) -> bool {
     let words = words(fields);
+    let this = std::env::current_exe().unwrap_or_default();
     // The program may have another name, such as `longhaul-0.2`.
     let is_longhaul = |word: &&str| {
         let name = word.rsplit('/').next();
-        name.is_some_and(|name| name.contains("longhaul"))
+        name.is_some_and(|name| name.contains("longhaul")) || this.as_os_str() == *word
     };
     words.iter().any(is_longhaul) && words.contains(&"proxy")
 }

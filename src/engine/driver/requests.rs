@@ -73,10 +73,10 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
 fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
     let (id, word) = (&task.id, task.status.label());
     let refusal = match what {
-        SessionRequest::Pause(_) => format!("not paused: {id} is already {word}"),
+        SessionRequest::Pause(_) => format!("not paused: {id} has ended ({word})"),
         SessionRequest::Resume(_) => format!("{id} is {word}; `longhaul again {id}` runs it again"),
         SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
-            format!("not cancelled: {id} is already {word}")
+            format!("not cancelled: {id} has ended ({word})")
         }
         SessionRequest::Answer { .. } => format!("{id} has no open question"),
         _ => return None,

@@ -213,7 +213,7 @@ impl Link {
         let word = active.task.status.label();
         active
             .is_settled()
-            .then(|| RequestError::Settled(format!("{id} is {word} already")))
+            .then(|| RequestError::Settled(format!("{id} has ended ({word})")))
     }
 
     fn with(

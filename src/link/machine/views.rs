@@ -108,7 +108,8 @@ impl Link {
     fn contact(&self, active: &ActiveTask) -> Connectivity {
         let is_unknown = matches!(active.task.status, Status::Unknown(_));
         let is_heard = active.stream != StreamState::None || active.follow.is_some();
-        if !active.is_active() || active.is_settled() || is_unknown && !is_heard {
+        let waits = active.task.status == Status::InputRequired && active.task.waits_in_round();
+        if !active.is_active() || active.is_settled() || (is_unknown || waits) && !is_heard {
             return Connectivity::Idle;
         }
         if matches!(self.connection, ConnectionState::AuthRequired(_)) {

@@ -170,7 +170,7 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
     let columns = left.columns();
     let role = if has_cursor { Role::Key } else { Role::Dim };
     let mut line = Line::from(theme.span(head, role));
-    let unset = || "(left out)".to_owned();
+    let unset = || "(not set)".to_owned();
     let label = match &field.value {
         FormValue::Typed(input) if !input.has_lines => {
             left.put(0, 0, typed::field(theme, columns, head, input, has_cursor));
@@ -197,9 +197,7 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
         FormValue::Items { fields, .. } => fields
             .as_ref()
             .map_or_else(unset, |fields| text::plural(fields.len(), "item")),
-        FormValue::Toggle(value) => {
-            value.map_or_else(unset, |value| if value { "yes" } else { "no" }.to_owned())
-        }
+        FormValue::Toggle(value) => value.map_or_else(unset, |value| value.to_string()),
         FormValue::Choice(at) => at.map_or_else(unset, |at| field.spec.label(at)),
     };
     if has_cursor {

@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use super::super::{region::Region, theme::Role};
 use crate::{
     app::{Attention, State, attention, footer_keys, quit_lines},
-    domain::Stamp,
+    domain::{Stamp, text},
 };
 
 /// Draws what needs attention most, or the response to the last key.
@@ -17,7 +17,10 @@ pub(in crate::ui) fn attention_line(region: &mut Region<'_>, state: &State, now:
         Attention::Reply => Role::Strong,
         Attention::Pressing => Role::Warning,
     };
-    region.put(1, 0, region.theme.span(line, role));
+    let theme = region.theme;
+    let line = text::clean_line(&line);
+    let line = text::cut(&line, available, theme.glyphs.more).into_owned();
+    region.put(1, 0, theme.span(line, role));
 }
 
 /// Draws as many of the currently available keys as fit.
@@ -47,7 +50,7 @@ pub(in crate::ui) fn footer(region: &mut Region<'_>, state: &State) {
 pub(in crate::ui) fn quit(region: &mut Region<'_>, state: &State) {
     let theme = region.theme;
     let mut line = Line::from(" ");
-    for (action, effect) in quit_lines(state, usize::from(region.columns())) {
+    for (action, effect) in quit_lines(state) {
         line.extend([
             theme.span(state.key(action), Role::Key),
             theme.span(format!(" {effect}  "), Role::Dim),

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{
     app::{
-        Action, Focus, State, Tab, TaskRow, TimelineMark, detail_margin, server_needs, tabs,
-        until_phrase, waits,
+        Action, Focus, State, Tab, TaskRow, TimelineMark, detail_margin, retry_phrase,
+        server_needs, tabs, until_phrase, waits,
     },
-    domain::{Caller, Connectivity, Elicitation, Question, Stamp, Task, Wall, text},
+    domain::{Caller, Connectivity, Elicitation, Question, Stamp, Status, Task, Wall, text},
     ui::wrap::wrap,
 };
 
@@ -191,8 +191,10 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         facts.push(("ended", line, Role::Plain));
     }
     facts.extend(task.caller.as_deref().map(|it| from(state, task, it, now)));
-    let (connection, role) = connection(state, task_row, now);
-    facts.push(("connection", connection, role));
+    if !matches!(task.status, Status::Unknown(_)) {
+        let (connection, role) = connection(state, task_row, now);
+        facts.push(("connection", connection, role));
+    }
     let pending = task.control.map_or("none".to_owned(), |asked| {
         let ago = text::span(now.wall.since(asked.at));
         format!("{}, {ago} ago", asked.what.label())
@@ -292,9 +294,9 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         ),
         Connectivity::Offline { since, next, why } => (
             format!(
-                "offline for {}: {why}; next retry {}",
+                "offline for {}: {why}; {}",
                 text::span(now.wall.since(since)),
-                until_phrase(next, now)
+                retry_phrase(next, now)
             ),
             Role::Warning,
         ),

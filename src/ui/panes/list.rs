@@ -153,7 +153,7 @@ fn heading<'t>(
     let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
     let beside = counted(&[
         (paused, "paused"),
-        (to_needs, &format!("that {}", need(to_needs))),
+        (to_needs, need(to_needs)),
         (to_running, "running again"),
         (to_done, "just finished"),
     ]);

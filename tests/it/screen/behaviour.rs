@@ -126,7 +126,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = ExitNote {
-        line: "quit: 1 continues; to open the list again: longhaul".to_owned(),
+        line: "quit (1 continues); to open the list again: longhaul".to_owned(),
         stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
@@ -235,7 +235,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     };
     let all = tasks(&screen);
     is_right(&screen);
-    for grouping in ["server", "status", "agent host", "what needs you"] {
+    for grouping in ["server", "status", "agent host", "urgency"] {
         screen.keys("B");
         assert_eq!(answer(&screen), format!("grouped by {grouping}"));
         is_right(&screen);
@@ -544,7 +544,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "requested: pause 4 tasks, 3 of them hidden; 5 skipped, still marked: asks, cancelled, completed, failed, lost"
+        "requested: pause 4 tasks, 3 of them hidden; 5 skipped (asks, cancelled, completed, failed, lost), still marked"
     );
     assert_eq!(asks(&screen).len(), 4);
     // Only affected tasks are counted.
@@ -920,7 +920,7 @@ fn a_frozen_display_applies_updates_when_it_resumes() {
 fn the_banner_reports_what_happened_and_closes() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(
-        "While you were away (6 h 21 min): 1 question, 1 failed, 1 lost, 1 completed; 117 updates"
+        "While you were away (6 h 21 min): 1 question, 1 failed, 1 completed; 117 updates"
     ));
     screen.keys("esc");
     assert!(!screen.draw().contains("While you were away"));
@@ -1844,7 +1844,7 @@ fn shows_a_pending_control_with_its_age() {
     for (what, word) in [
         (ControlKind::Pausing, "pausing 8s"),
         (ControlKind::Resuming, "resuming 8s"),
-        (ControlKind::Cancelling, "stopping 8s"),
+        (ControlKind::Cancelling, "cancelling "),
     ] {
         let mut screen = Screen::morning(WIDE, colour());
         let mut view = morning().remove(5);

@@ -298,7 +298,7 @@ proptest! {
         prop_assert_eq!(counts.unsaved, unsaved);
         let calls = |outcome| longhaul::app::open_calls(&screen.state, outcome);
         let (lost, continues) = (calls(CutOutcome::Lost), calls(CutOutcome::Continues));
-        let line = longhaul::app::quit_lines(&screen.state, 300).remove(0).1;
+        let line = longhaul::app::quit_lines(&screen.state).remove(0).1;
         if longhaul::app::other_driver(&screen.state).is_none() {
             prop_assert_eq!(line.contains("LOST"), !lost.is_empty(), "{}", line);
             let words = format!("{} continue", continues.len());

@@ -26,7 +26,7 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     assert_eq!(asked(&screen), 5);
     assert_eq!(
         answer(&screen),
-        "requested: cancel 5 tasks; 4 skipped, still marked: they have ended"
+        "requested: cancel 5 tasks; 4 skipped (they have ended), still marked"
     );
     assert_eq!(screen.state.list.marks.len(), 4);
     let has_ended = |name: &TaskId| {
@@ -37,7 +37,7 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "nothing to pause; 4 skipped, still marked: they have ended"
+        "nothing to pause; 4 skipped (they have ended), still marked"
     );
     // One that is marked is like several.
     let mut screen = Screen::morning(WIDE, colour());

@@ -437,7 +437,7 @@ pub(super) struct LsArgs {
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
-    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration (10m).
+    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within the last 10m, 2h or 7d.
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -481,7 +481,7 @@ pub(super) struct LogsArgs {
     /// Only the newest N lines.
     #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
-    /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration (10m).
+    /// Only entries since a time (2026-11-20T06:00:00Z) or within the last 10m, 2h or 7d.
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -511,7 +511,7 @@ pub(super) struct RmArgs {
     /// Remove running calls even if that loses them.
     #[arg(short, long)]
     pub(super) yes: bool,
-    /// All tasks that finished longer ago than this, e.g. 7d.
+    /// All tasks that finished more than this long ago, e.g. 7d.
     #[arg(long, value_name = "D", value_parser = text::parse_duration, conflicts_with_all = ["ids", "undo"])]
     pub(super) older_than: Option<Duration>,
 }
@@ -519,7 +519,7 @@ pub(super) struct RmArgs {
 /// `clean`.
 #[derive(Debug, Args)]
 pub(super) struct CleanArgs {
-    /// Only tasks that finished longer ago than this, e.g. 7d.
+    /// Only tasks that finished more than this long ago, e.g. 7d.
     #[arg(long, visible_alias = "older", value_name = "D", value_parser = text::parse_duration)]
     pub(super) older_than: Option<Duration>,
     /// Keep the newest N finished tasks.

@@ -284,7 +284,9 @@ impl Link {
     /// The response to a request exceeds the limit.
     pub(super) fn too_large(&mut self, in_flight: &InFlight, cap: usize) {
         match &in_flight.kind {
-            RequestKind::Stream(id) => self.call_too_large(id, cap),
+            RequestKind::Stream(id) | RequestKind::Fetch(id) => self.call_too_large(id, cap),
+            // The response has the result of the task, and would have it the next time.
+            RequestKind::Poll(id) if in_flight.is_modern => self.call_too_large(id, cap),
             _ => self.short_failed(in_flight, over_the_cap(cap), None),
         }
     }

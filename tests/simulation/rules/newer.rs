@@ -132,6 +132,17 @@ fn backs_off_from_a_subscription_that_ends_at_once() {
 }
 
 #[test]
+fn a_task_whose_result_is_too_large_is_lost() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(2);
+    let (poll, _) = bench.last_post("tasks/get");
+    bench.bring(poll, opened());
+    bench.bring(poll, ExchangeEvent::TooLarge { cap: 1 << 24 });
+    let lost = Status::Lost(LostReason::TooMuch { cap: 1 << 24 });
+    assert_eq!(bench.status(), &lost);
+}
+
+#[test]
 fn failed_polls_back_off_to_a_minute_and_keep_the_task() {
     let mut bench = with_task(Some(500));
     for _ in 0..600 {

@@ -26,7 +26,7 @@ use crate::{
     domain::{Wall, text},
     protocol::{Challenge, merge_scopes, scopes},
     store::{Edition, Held},
-    transport::{Fetcher, SignIn, SignInError},
+    transport::{Fetcher, NoToken, SignIn, SignInError},
 };
 
 /// Returns the current time.
@@ -51,9 +51,22 @@ enum RefreshError {
         server: String,
         issuer: String,
         why: String,
+        /// Whether a retry may succeed.
+        is_passing: bool,
     },
     #[error("the token refresh was aborted; sign in again with `longhaul login`")]
     Aborted,
+}
+
+impl From<RefreshError> for NoToken {
+    fn from(error: RefreshError) -> Self {
+        match error {
+            RefreshError::NotIssued {
+                is_passing: true, ..
+            } => Self::TryLater(error.to_string()),
+            _ => Self::SignInNeeded(Some(error.to_string())),
+        }
+    }
 }
 
 impl From<AuthError> for RefreshError {
@@ -255,18 +268,13 @@ impl TokenManager {
 
     /// A token other than the rejected one: the one in the file, or a refreshed one. `Err` is a message for the user, if
     /// there is more to say than the server did.
-    async fn replacement_for(
-        &self,
-        sent: Option<&SecretString>,
-    ) -> Result<SecretString, Option<String>> {
+    async fn replacement_for(&self, sent: Option<&SecretString>) -> Result<SecretString, NoToken> {
         let refresher = &self.refresher;
         let sent = sent.cloned().map(Secret);
         refresher.prefetch_keys().await;
         let refresh = {
             let mut cache = refresher.cache();
-            refresher
-                .reread(&mut cache)
-                .map_err(|error| Some(error.to_string()))?;
+            refresher.reread(&mut cache).map_err(RefreshError::from)?;
             let is_other = cache.access() != sent.as_ref();
             let now = (refresher.now)();
             if is_other || sent.is_none() {
@@ -275,19 +283,19 @@ impl TokenManager {
                 && cache.refreshed_at.is_some_and(|at| is_recent(at, now))
             {
                 // Rejected right after a refresh: another refresh would not help.
-                return Err(None);
+                return Err(NoToken::SignInNeeded(None));
             } else {
                 Some(refresher.refresh(&mut cache, sent.clone()))
             }
         };
         if let Some(refresh) = refresh {
-            refresh.await.map_err(|error| Some(error.to_string()))?;
+            refresh.await?;
         }
         let mut cache = refresher.cache();
         let token = cache.mark_sent();
         token
             .filter(|_| cache.access() != sent.as_ref())
-            .ok_or(None)
+            .ok_or(NoToken::SignInNeeded(None))
     }
 
     /// Saves the missing scope for the next sign-in, and returns a message for the user.
@@ -433,11 +441,12 @@ impl Refresher {
                 cache.refreshed_at = Some((self.now)());
                 tracing::info!(server = %self.name, "refreshed the token");
             }
-            Err(TokenError::Transient(why) | TokenError::Denied(why)) => {
+            Err(TokenError::Transient(ref why) | TokenError::Denied(ref why)) => {
                 return Err(RefreshError::NotIssued {
                     server: self.name.clone(),
                     issuer: super::host(&login.token_endpoint),
-                    why,
+                    why: why.clone(),
+                    is_passing: matches!(response, Err(TokenError::Transient(_))),
                 });
             }
             Err(TokenError::Revoked(why)) => {
@@ -499,7 +508,7 @@ impl SignIn for TokenManager {
         sent: Option<&'s SecretString>,
         status: StatusCode,
         challenge: Option<Challenge>,
-    ) -> BoxFuture<'s, Result<SecretString, Option<String>>> {
+    ) -> BoxFuture<'s, Result<SecretString, NoToken>> {
         Box::pin(async move {
             if status == StatusCode::UNAUTHORIZED {
                 return self.replacement_for(sent).await;
@@ -509,8 +518,11 @@ impl SignIn for TokenManager {
                 .and_then(|challenge| challenge.scope)
                 .filter(|scope| !scope.is_empty());
             match wanted {
-                Some(wanted) if sent.is_some() => Err(Some(self.note_missing_scope(&wanted).await)),
-                _ => Err(None),
+                Some(wanted) if sent.is_some() => {
+                    let message = self.note_missing_scope(&wanted).await;
+                    Err(NoToken::SignInNeeded(Some(message)))
+                }
+                _ => Err(NoToken::SignInNeeded(None)),
             }
         })
     }
@@ -587,10 +599,7 @@ mod tests {
         }
     }
 
-    async fn reject(
-        manager: &TokenManager,
-        sent: &SecretString,
-    ) -> Result<SecretString, Option<String>> {
+    async fn reject(manager: &TokenManager, sent: &SecretString) -> Result<SecretString, NoToken> {
         let status = StatusCode::UNAUTHORIZED;
         manager.on_rejected(Some(sent), status, None).await
     }
@@ -618,6 +627,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_issuer_that_is_down_is_no_reason_to_sign_in() {
+        let issuer = FakeIssuer::new(|_| (500, String::new()));
+        let fixture = LoginFixture::new("later");
+        fixture.write(login_at(&issuer.url)).await;
+        let manager = fixture.manager();
+        let old = manager.token().await.unwrap().unwrap();
+        let refused = reject(&manager, &old).await.unwrap_err();
+        assert!(matches!(refused, NoToken::TryLater(_)), "{refused:?}");
+        assert_eq!(issuer.request_count(), 1);
+    }
+
+    #[tokio::test]
     async fn does_not_refresh_a_new_token_that_is_rejected() {
         let issuer = FakeIssuer::new(|number| {
             let answer = format!(r#"{{"access_token":"new-{number}","expires_in":10}}"#);
@@ -629,7 +650,8 @@ mod tests {
         let old = one.token().await.unwrap().unwrap();
         assert!(two.token().await.unwrap().is_some());
         let new = reject(&one, &old).await.unwrap();
-        assert!(reject(&one, &new).await.unwrap_err().is_none());
+        let refused = reject(&one, &new).await.unwrap_err();
+        assert!(matches!(refused, NoToken::SignInNeeded(None)));
         assert_eq!(issuer.request_count(), 1);
         assert!(!two.has_new_sign_in());
         // After it expires it is refreshed.

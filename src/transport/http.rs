@@ -47,8 +47,8 @@ use crate::{
         error::SendError,
         exchange::{Exchange, Head},
         options::{
-            HttpOptions, SignIn, SignInError, TransportError, bearer, check_headers, check_url,
-            sensitive_header,
+            HttpOptions, NoToken, SignIn, SignInError, TransportError, bearer, check_headers,
+            check_url, sensitive_header,
         },
         origin::{RedirectError, redirect_target, resolve_same_origin},
     },
@@ -214,9 +214,13 @@ impl Inner {
             } else {
                 match self.rejected(response, token.as_ref(), recorder).await {
                     // Safe to repeat: a request rejected for its credentials was not acted on.
-                    (_, Some(new_token)) if !has_retried => {
+                    (_, Ok(new_token)) if !has_retried => {
                         has_retried = true;
                         token = Some(new_token);
+                    }
+                    (_, Err(Some(NoToken::TryLater(why)))) => {
+                        let why = self.secrets.mask(&why).into_owned();
+                        return Head::Final(ExchangeEvent::not_sent(why));
                     }
                     (error, _) => return refused(error),
                 }
@@ -282,7 +286,7 @@ impl Inner {
         response: Response,
         sent: Option<&SecretString>,
         recorder: &ExchangeRecorder,
-    ) -> (HttpError, Option<SecretString>) {
+    ) -> (HttpError, Result<SecretString, Option<NoToken>>) {
         let status = response.status();
         let is_auth_error = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let challenge = is_auth_error.then(|| {
@@ -293,17 +297,13 @@ impl Inner {
         });
         let mut error = read_error(response, self.secrets.redactor(), recorder).await;
         let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) else {
-            return (error, None);
+            return (error, Err(None));
         };
-        match sign_in.on_rejected(sent, status, challenge).await {
-            Ok(token) => (error, Some(token)),
-            Err(message) => {
-                if let Some(message) = message {
-                    error.server_text = Some(self.secrets.mask(&message).into_owned());
-                }
-                (error, None)
-            }
+        let token = sign_in.on_rejected(sent, status, challenge).await;
+        if let Err(NoToken::SignInNeeded(Some(message))) = &token {
+            error.server_text = Some(self.secrets.mask(message).into_owned());
         }
+        (error, token.map_err(Some))
     }
 
     fn not_followed(&self, status: StatusCode, error: &RedirectError) -> Head {

@@ -28,7 +28,7 @@ pub use http::{
     Http,
     client::ensure_provider,
     exchange::Exchange,
-    options::{HttpOptions, SignIn, SignInError, TransportError},
+    options::{HttpOptions, NoToken, SignIn, SignInError, TransportError},
 };
 pub use process_guard::{ProcessGuard, guard_processes};
 pub(crate) use secrets::searchable_forms;

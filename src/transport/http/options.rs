@@ -99,6 +99,15 @@ impl HttpOptions {
 /// Why a sign-in has no token to send; its message is for people.
 pub type SignInError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Why a sign-in has no other token for a rejected request.
+#[derive(Debug)]
+pub enum NoToken {
+    /// A person has to sign in. May hold a message to show instead of the server's.
+    SignInNeeded(Option<String>),
+    /// The token could not be refreshed, for a reason that passes.
+    TryLater(String),
+}
+
 /// Provides the token of a server's sign-in.
 pub trait SignIn: Send + Sync {
     /// The token for the next request, refreshed first if it is about to expire; `None` if nobody is signed in.
@@ -112,13 +121,13 @@ pub trait SignIn: Send + Sync {
     }
 
     /// The server rejected the credentials of a request. `Ok` is another token, which is sent with the same request,
-    /// once; `Err` may hold a message to show instead of the server's.
+    /// once.
     fn on_rejected<'s>(
         &'s self,
         sent: Option<&'s SecretString>,
         status: StatusCode,
         challenge: Option<Challenge>,
-    ) -> BoxFuture<'s, Result<SecretString, Option<String>>>;
+    ) -> BoxFuture<'s, Result<SecretString, NoToken>>;
 }
 
 pub(in crate::transport) fn check_url(text: &str) -> Result<Url, TransportError> {

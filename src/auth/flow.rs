@@ -343,7 +343,7 @@ async fn handle_connection(
         Callback::Unrelated(message) => ("400 Bad Request", message, None),
         Callback::Outcome(Ok(code)) => (
             "200 OK",
-            "Signed in. You can close this page and return to the terminal.",
+            "Return to the terminal to see whether the sign-in succeeded. You can close this page.",
             Some(Ok(code)),
         ),
         Callback::Outcome(Err(error)) => (

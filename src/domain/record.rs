@@ -176,6 +176,7 @@ impl Task {
     /// Whether an agent has not collected the result.
     pub fn is_owed(&self, now: Wall) -> bool {
         let settled_at = self.end.settled_at;
+        let settled_at = settled_at.filter(|_| self.status != Status::Cancelled);
         let caller = self.caller.as_ref();
         caller.is_some_and(|caller| caller.is_owed(settled_at, now))
     }

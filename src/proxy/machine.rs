@@ -234,6 +234,8 @@ pub struct Proxy {
     delivered: BTreeSet<TaskId>,
     /// The tasks that the host has cancelled.
     cancelled: BTreeSet<TaskId>,
+    /// How much of each result the host has read from its beginning on, in parts.
+    read_to: BTreeMap<TaskId, usize>,
     /// The calls that the host made and whose results it has not got: their questions are for it.
     open_tasks: BTreeSet<TaskId>,
     /// Whether the driver is gone, so that the next one knows nothing of this host.
@@ -275,6 +277,7 @@ impl Proxy {
             views: BTreeMap::new(),
             delivered: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            read_to: BTreeMap::new(),
             open_tasks: BTreeSet::new(),
             is_undriven: false,
             written: Vec::new(),

@@ -1,6 +1,6 @@
 //! Tickets: what a host gets when its patience ends before its call does. And the tools that go with them.
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -83,8 +83,8 @@ impl ResultPart {
         }
     }
 
-    /// This part of a result, which is JSON text, and whether it reaches to the end.
-    pub(super) fn cut(self, task: &TaskId, result: &str) -> (Value, bool) {
+    /// This part of a result, which is JSON text, with its place in the whole and the length of that, in characters.
+    pub(super) fn cut(self, task: &TaskId, result: &str) -> (Value, Range<usize>, usize) {
         let value: Value = serde_json::from_str(result).unwrap_or_default();
         let blocks = value.get("content").and_then(Value::as_array);
         let texts: Option<Vec<&str>> = blocks.and_then(|blocks| {
@@ -96,8 +96,7 @@ impl ResultPart {
         let total = whole.chars().count();
         let part: String = whole.chars().skip(self.from).take(self.length).collect();
         let end = self.from.min(total) + part.chars().count();
-        let is_last = end >= total;
-        let more = if is_last {
+        let more = if end >= total {
             "the end".to_owned()
         } else {
             format!("continue with {COLLECT} {{\"id\": \"{task}\", \"from\": {end}}}")
@@ -108,7 +107,8 @@ impl ResultPart {
             json!({"type": "text", "text": part}),
             json!({"type": "text", "text": words}),
         ];
-        (json!({"content": content, "isError": is_error}), is_last)
+        let part = json!({"content": content, "isError": is_error});
+        (part, self.from.min(total)..end, total)
     }
 }
 
@@ -246,7 +246,8 @@ mod tests {
             let part = part(json!({"from": from, "length": length}))
                 .unwrap()
                 .unwrap();
-            let (value, is_last) = part.cut(&task, result);
+            let (value, range, total) = part.cut(&task, result);
+            let is_last = range.end >= total;
             let text = |index: usize| value["content"][index]["text"].as_str().unwrap().to_owned();
             (text(0), text(1), is_last)
         };
@@ -263,7 +264,9 @@ mod tests {
             "{more}"
         );
         let image = r#"{"content":[{"type":"image","data":"AA=="}]}"#;
-        let (value, is_last) = part(json!({"from": 0})).unwrap().unwrap().cut(&task, image);
+        let whole = part(json!({"from": 0})).unwrap().unwrap();
+        let (value, range, total) = whole.cut(&task, image);
+        let is_last = range.end >= total;
         assert!(is_last && value["content"][0]["text"] == image, "{value}");
     }
 }

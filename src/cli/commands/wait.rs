@@ -13,7 +13,9 @@ use crate::{
         target::Targets,
         task_document,
     },
-    domain::{Connectivity, ServerName, SessionEvent, Status, Task, TaskId, TaskView},
+    domain::{
+        Connectivity, ServerName, SessionEvent, SessionRequest, Status, Task, TaskId, TaskView,
+    },
     store::{ListFilter, Reader},
 };
 
@@ -42,7 +44,11 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
         let servers = servers.all()?;
         blocked = block_on(async {
             let mut live = LiveSession::open(context, servers)?;
-            let blocked = wait_for(context, &mut live, wait, &mut ended, &mut open).await;
+            // A sign-in may have just succeeded.
+            let blocked = match live.try_request(context, SessionRequest::RetryNow).await {
+                Ok(_) => wait_for(context, &mut live, wait, &mut ended, &mut open).await,
+                Err(fail) => Err(fail),
+            };
             // Do not stay for tasks that cannot finish without a person.
             let ours: Vec<TaskId> = match &blocked {
                 Ok(Some(_)) => open.iter().map(|task| task.id.clone()).collect(),

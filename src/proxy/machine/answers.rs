@@ -117,10 +117,15 @@ impl Proxy {
             let mut is_answered = call.role != CallRole::Task;
             match (call.part, result) {
                 (Some(part), SavedResult::Found(result)) => {
-                    let (part, is_last) = part.cut(task, result);
+                    let (part, range, total) = part.cut(task, result);
                     self.respond(&id, &part);
-                    is_answered = is_last;
-                    if !is_last {
+                    // Without its beginning, the host does not have the result.
+                    let read_to = self.read_to.entry(task.clone()).or_default();
+                    if range.start <= *read_to {
+                        *read_to = range.end.max(*read_to);
+                    }
+                    is_answered = *read_to >= total;
+                    if !is_answered {
                         self.note(task.clone(), Collected::PartlyRead);
                     }
                 }

@@ -1,6 +1,7 @@
 //! `--host`: commands run on another machine through ssh, and the screen shows its session through a tunnel.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     io::IsTerminal as _,
     process::{Command, Stdio},
@@ -77,6 +78,12 @@ fn checked(host: &str) -> Result<&str, CliError> {
 /// Runs the same command line on another machine and returns its exit code.
 pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliError> {
     let host = checked(host)?;
+    if has_header_value(arguments) {
+        return Err(CliError::usage(
+            "-H with --host would show the value in the process lists of both machines; on that machine, set a variable and use \
+             --bearer-env, or add the server there with the header in its configuration",
+        ));
+    }
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let ended = Command::new(ssh())
         .args(HEARTBEAT)
@@ -103,6 +110,18 @@ pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliErr
         )),
         Some(exit) => Ok(u8::try_from(exit).unwrap_or(code::BUG)),
     }
+}
+
+/// Whether a header is given with its value instead of a `${VARIABLE}`.
+fn has_header_value(arguments: &[OsString]) -> bool {
+    let words = arguments.iter().map(|it| it.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let before = std::iter::once("").chain(words.iter().map(AsRef::as_ref));
+    let is_value = |(word, before): (&Cow<'_, str>, &str)| {
+        let is_joined = word.starts_with("--header=") || word.starts_with("-H") && word.len() > 2;
+        (is_joined || matches!(before, "-H" | "--header")) && !word.contains("${")
+    };
+    words.iter().zip(before).any(is_value)
 }
 
 /// The far command for the remote shell, each argument in quotes. `--host=` keeps it from going on to a third machine.
@@ -168,6 +187,20 @@ mod tests {
 
     fn words(line: &[&str]) -> Vec<OsString> {
         line.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn finds_header_values() {
+        for (line, expected) in [
+            (&["-H", "A: b", "call"][..], true),
+            (&["-HA: b"], true),
+            (&["call", "--header=A: b"], true),
+            (&["-H", "A: ${B}"], false),
+            (&["servers", "add", "x", "--", "p", "-H", "y"], false),
+            (&["--host", "box", "ls"], false),
+        ] {
+            assert_eq!(has_header_value(&words(line)), expected, "{line:?}");
+        }
     }
 
     #[test]

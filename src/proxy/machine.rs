@@ -581,8 +581,7 @@ impl Proxy {
 
     /// The host's requests that wait for a task.
     fn requests_for(&self, task: &TaskId) -> Vec<(String, CallRole)> {
-        let waiting = self.calls.iter();
-        let waiting = waiting.filter(|(_, call)| call.task.as_ref() == Some(task));
+        let waiting = (self.calls.iter()).filter(|(_, call)| call.task.as_ref() == Some(task));
         waiting.map(|(id, call)| (id.clone(), call.role)).collect()
     }
 
@@ -591,8 +590,7 @@ impl Proxy {
         for (id, role) in self.requests_for(task) {
             self.calls.remove(&id);
             if role != CallRole::Task {
-                let words = format!("{task} was removed in longhaul");
-                self.respond(&id, &failure(&words));
+                self.respond(&id, &failure(&format!("{task} was removed in longhaul")));
             }
         }
         self.views.remove(task);

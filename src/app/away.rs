@@ -67,28 +67,19 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         .map(|it| it.status.label())
         .collect();
     let count = |label| labels.iter().filter(|it| **it == label).count();
-    let mut parts = Vec::new();
-    match count(Status::InputRequired.label()) {
-        0 => {}
-        asks => parts.push(text::plural(asks, "question")),
-    }
-    for label in ["failed", "lost", "unknown", "completed", "cancelled"] {
-        match count(label) {
-            0 => {}
-            count => parts.push(format!("{} {label}", text::grouped(count))),
-        }
-    }
+    let asks = count(Status::InputRequired.label());
+    let questions = if asks == 1 { "question" } else { "questions" };
+    let ended = ["failed", "lost", "unknown", "completed", "cancelled"];
+    let mut parts = vec![(asks, questions)];
+    parts.extend(ended.map(|label| (count(label), label)));
+    let happened = Some(text::counts(&parts)).filter(|it| !it.is_empty());
+    let happened = happened.as_deref().unwrap_or("nothing finished");
     let mut absence = long(away.until.since(away.from));
     if away.asleep {
         let (from, until) = (away.from, away.until);
         let [from, until] = [from, until].map(|at| state.clock_minutes(at));
         absence = format!("{absence}, asleep {from}-{until}");
     }
-    let happened = if parts.is_empty() {
-        "nothing finished".to_owned()
-    } else {
-        parts.join(", ")
-    };
     let line = format!("While you were away ({absence}): {happened}");
     let whole = match away.updates {
         0 => line.clone(),

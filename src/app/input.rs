@@ -25,7 +25,7 @@ use super::{
     },
     key_press::KeyPress,
     keymap::{Action, pretty},
-    layout::SMALLEST,
+    layout::is_large_enough,
     quit::interrupt,
     requests::check_config,
     seen::mark_seen_rows,
@@ -38,8 +38,7 @@ use mouse::on_mouse;
 
 /// Applies an input event.
 pub(super) fn apply(state: &mut State, input: UserInput) {
-    let (columns, rows) = state.size;
-    let is_drawn = columns >= SMALLEST.0 && rows >= SMALLEST.1;
+    let is_drawn = is_large_enough(state.size);
     match input {
         UserInput::Key(chord) => on_key(state, chord.normalized(), is_drawn),
         UserInput::Mouse(..) | UserInput::Paste(_) if !is_drawn => {}

@@ -8,6 +8,12 @@ use super::{Pane, State, Tab};
 
 /// The smallest screen that can be used.
 pub const SMALLEST: (u16, u16) = (40, 10);
+
+/// Whether the screen can be used at a size.
+pub fn is_large_enough((columns, rows): (u16, u16)) -> bool {
+    columns >= SMALLEST.0 && rows >= SMALLEST.1
+}
+
 /// Rows of the detail pane, including its border, when the list needs the rest.
 const DETAIL: u16 = 10;
 /// Screens with fewer rows than this show either the list or the detail pane.

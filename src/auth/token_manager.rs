@@ -266,8 +266,7 @@ impl TokenManager {
         Ok(refresher.cache().mark_sent())
     }
 
-    /// A token other than the rejected one: the one in the file, or a refreshed one. `Err` is a message for the user, if
-    /// there is more to say than the server did.
+    /// A token other than the rejected one: the one in the file, or a refreshed one.
     async fn replacement_for(&self, sent: Option<&SecretString>) -> Result<SecretString, NoToken> {
         let refresher = &self.refresher;
         let sent = sent.cloned().map(Secret);
@@ -431,6 +430,7 @@ impl Refresher {
         )
         .await;
         let mut cache = self.cache();
+        let is_passing = matches!(response, Err(TokenError::Transient(_)));
         match response {
             Ok(tokens) => {
                 login.access = Some(tokens.access);
@@ -441,12 +441,12 @@ impl Refresher {
                 cache.refreshed_at = Some((self.now)());
                 tracing::info!(server = %self.name, "refreshed the token");
             }
-            Err(TokenError::Transient(ref why) | TokenError::Denied(ref why)) => {
+            Err(TokenError::Transient(why) | TokenError::Denied(why)) => {
                 return Err(RefreshError::NotIssued {
                     server: self.name.clone(),
                     issuer: super::host(&login.token_endpoint),
-                    why: why.clone(),
-                    is_passing: matches!(response, Err(TokenError::Transient(_))),
+                    why,
+                    is_passing,
                 });
             }
             Err(TokenError::Revoked(why)) => {

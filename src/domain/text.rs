@@ -460,6 +460,15 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// `2 paused, 1 new`: the counts that are not 0.
+pub fn counts(parts: &[(usize, &str)]) -> String {
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, word)| format!("{} {word}", grouped(*count)))
+        .collect();
+    parts.join(", ")
+}
+
 /// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets
 /// the URL instead of a name that may not be stored yet.
 pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {

@@ -7,7 +7,7 @@ use ratatui::{
 };
 
 use crate::{
-    app::{Pane, PaneHeights, SMALLEST, State},
+    app::{Pane, PaneHeights, SMALLEST, State, is_large_enough},
     domain::Stamp,
 };
 
@@ -25,10 +25,10 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     let mut cursor = 0..0;
     let theme = Theme::of(state.setup.look);
     let mut region = Region::new(frame.buffer_mut(), &mut cursor, area, theme);
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        too_small(&mut region);
-    } else {
+    if is_large_enough((area.width, area.height)) {
         screen(&mut region, state, area, shown_at);
+    } else {
+        too_small(&mut region);
     }
     if state.setup.look.ascii {
         region.force_ascii();

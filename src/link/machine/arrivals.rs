@@ -184,16 +184,17 @@ impl Link {
     /// A request was answered with a status other than 2xx.
     fn exchange_refused(&mut self, in_flight: InFlight, refusal: HttpError) {
         // Neither a gateway nor a redirect is a sign of the server. Where a handshake is redirected, that is shown.
-        let is_gateway = matches!(refusal.status, 300..=399 | 502..=504);
+        let is_redirect = matches!(refusal.status, 300..=399);
+        let is_gateway = matches!(refusal.status, 502..=504);
         let opens_session = matches!(
             in_flight.kind,
             RequestKind::Discover | RequestKind::Handshake { .. } | RequestKind::LegacySse
         );
-        let is_redirect = matches!(refusal.status, 300..=399) && !opens_session;
-        if is_redirect || is_gateway && self.reachability.down().is_some() {
+        let is_down = self.reachability.down().is_some();
+        if is_redirect && !opens_session || (is_redirect || is_gateway) && is_down {
             let message = format!("HTTP {}", refusal.status);
             self.mark_unreachable(message, false, refusal.retry_after);
-        } else if !is_gateway {
+        } else if !is_redirect && !is_gateway {
             self.mark_reachable();
         }
         match &in_flight.kind {

@@ -143,7 +143,7 @@ fn heading<'t>(
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count_if = |is_shown, count| if is_shown { count } else { 0 };
     let need = |count| if count == 1 { "needs you" } else { "need you" };
-    let inside = counted(&[
+    let inside = text::counts(&[
         (count_if(is_of_server, counts.needs), need(counts.needs)),
         (count_if(is_of_server, counts.paused), "paused"),
         (count_if(is_of_done || is_of_server, counts.new), "new"),
@@ -151,7 +151,7 @@ fn heading<'t>(
     // Not counted in the heading: paused tasks are listed with the running ones, and some rows belong to other groups.
     let [to_needs, to_running, to_done] = counts.left;
     let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
-    let beside = counted(&[
+    let beside = text::counts(&[
         (paused, "paused"),
         (to_needs, need(to_needs)),
         (to_running, "running again"),
@@ -184,15 +184,6 @@ fn heading<'t>(
         theme.span(theme.glyphs.line.repeat(rest), Role::Border),
     ];
     fit(Line::from(spans), usize::from(columns), theme.glyphs.more)
-}
-
-/// `2 paused, 1 new`: the counts that are not 0.
-fn counted(parts: &[(usize, &str)]) -> String {
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, word)| format!("{} {word}", text::grouped(*count)))
-        .collect();
-    parts.join(", ")
 }
 
 /// The list's columns, for the widest server name.

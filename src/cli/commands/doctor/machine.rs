@@ -9,7 +9,7 @@ use std::{
 use url::Url;
 
 use crate::{
-    app::SMALLEST,
+    app::{SMALLEST, is_large_enough},
     auth::AuthError,
     cli::{
         commands::doctor::report::{Checks, Severity},
@@ -55,7 +55,7 @@ pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
         let (columns, rows) = (size.ws_col, size.ws_row);
         if columns == 0 || rows == 0 {
             checks.ok("unknown size");
-        } else if columns >= SMALLEST.0 && rows >= SMALLEST.1 {
+        } else if is_large_enough((columns, rows)) {
             checks.ok(format!("{columns} columns, {rows} rows"));
         } else {
             checks.warning(

@@ -2,7 +2,11 @@
 
 use core::time::Duration;
 
-use super::{io::ExchangeId, time::doubled};
+use super::{
+    io::ExchangeId,
+    refusals::{Proof, Refusals},
+    time::doubled,
+};
 use crate::{
     domain::{Mono, ServerTask, TaskKind, TaskState, Wall},
     protocol::TaskObject,
@@ -24,6 +28,12 @@ pub(super) const TTL_WISH_MS: u64 = 86_400_000;
 /// After a notification, the task is polled this soon.
 const SOON: Duration = Duration::from_millis(250);
 
+/// A task that the server does not know each time is gone; of several replicas, perhaps only one knows it.
+const TASK_GONE: Proof = Proof {
+    takes: Duration::from_secs(10),
+    count: 4,
+};
+
 /// The polling of one server task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerTaskPoll {
@@ -33,6 +43,8 @@ pub(super) struct ServerTaskPoll {
     pub(super) failures: u32,
     /// Why the last one did, in words.
     pub(super) why: Option<String>,
+    /// The server did not know the task, and has not told of it since.
+    pub(super) refusals: Option<Refusals>,
     /// `tasks/result` is out on this exchange.
     pub(super) fetching: Option<ExchangeId>,
     /// The keys of the questions that came on that exchange.
@@ -75,6 +87,15 @@ impl ServerTaskPoll {
         self.failures = self.failures.saturating_add(1);
         self.why = Some(why);
         wait.max(self.pace(task))
+    }
+
+    /// The server does not know the task. Returns whether that proves that it is gone.
+    pub(super) fn is_gone(&mut self, now: Mono) -> bool {
+        let refusals = self
+            .refusals
+            .get_or_insert_with(|| Refusals::none_since(now));
+        refusals.add();
+        refusals.are(TASK_GONE, now)
     }
 
     /// Polls soon, because the task has probably changed. While a poll is in flight, its response sets the next time.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::TaskId;
+use crate::domain::{Status, Task, TaskId};
 
 #[derive(Debug, Default)]
 pub(super) struct TaskIndex {
@@ -43,10 +43,14 @@ impl TaskIndex {
         self.by_server_task.get(server_task)
     }
 
-    /// The task is the session file's from now on; `id` is absent where the user has forgotten it.
-    pub(super) fn server_task_saved(&mut self, server_task: &str, id: Option<TaskId>) {
+    /// The task is the session file's from now on. A lost one that the server knows again may be adopted, unless the user
+    /// has forgotten it.
+    pub(super) fn server_task_saved(&mut self, server_task: &str, task: &Task) {
         self.by_server_task.remove(server_task);
-        self.on_file.insert(server_task.to_owned(), id);
+        let id = task.forgotten_at.is_none().then(|| task.id.clone());
+        if id.is_none() || !matches!(task.status, Status::Lost(_)) {
+            self.on_file.insert(server_task.to_owned(), id);
+        }
     }
 
     pub(super) fn add_saved(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {

@@ -213,7 +213,8 @@ impl Reader {
         })
     }
 
-    /// The tasks that are server tasks: the server's id, ours, and whether ours is forgotten.
+    /// The tasks that are server tasks: the server's id, ours, and whether ours is forgotten. Lost ones are left out, unless
+    /// they are forgotten: the server may know them again.
     pub fn server_tasks(
         &mut self,
         server: &ServerName,
@@ -223,7 +224,8 @@ impl Reader {
                 .prepare_cached(
                     "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
                      WHERE CASE WHEN json_valid(body) THEN body ->> 'server' = ?1 \
-                     AND body ->> 'server_task_id' IS NOT NULL END",
+                     AND body ->> 'server_task_id' IS NOT NULL \
+                     AND (body ->> '$.status.is' != 'lost' OR forgotten_at IS NOT NULL) END",
                 )?
                 .query_map([server.as_str()], |row| {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?))

@@ -95,6 +95,8 @@ pub(crate) struct TaskBehavior {
     /// Of a thousand short requests about tasks, how many come to nothing.
     pub(crate) trouble: u32,
     wants_as_task_error: bool,
+    /// A second replica gets every other look at a task, and knows none of them.
+    has_replica: bool,
 }
 
 impl TaskBehavior {
@@ -120,6 +122,7 @@ impl TaskBehavior {
             at_discover: 0,
             trouble: 0,
             wants_as_task_error: false,
+            has_replica: false,
         }
     }
 
@@ -180,6 +183,7 @@ impl TaskBehavior {
             at_discover: rng.u32(0..4),
             trouble: *[0, 0, 40, 200].get(rng.usize(0..4)).unwrap_or(&0),
             wants_as_task_error: rng.bool(),
+            has_replica: rng.u32(0..10) == 0,
         }
     }
 
@@ -220,6 +224,7 @@ pub(crate) struct Job {
     created: u64,
     fetchers: Vec<(Conn, Value)>,
     is_vain: bool,
+    looks: u64,
 }
 
 impl Job {
@@ -651,6 +656,7 @@ impl Server {
             created: self.now,
             fetchers: Vec::new(),
             is_vain: false,
+            looks: 0,
         };
         let mut shape = self.shape(&job);
         let result = match kind {
@@ -711,6 +717,12 @@ impl Server {
         };
         match method {
             "tasks/get" => {
+                if let Some(job) = self.task_host.jobs.get_mut(at) {
+                    job.looks += 1;
+                    if self.task_host.behavior.has_replica && job.looks.is_multiple_of(2) {
+                        return self.rpc_error(conn, id, -32602, "Task not found");
+                    }
+                }
                 if let Some(job) = self.task_host.jobs.get(at) {
                     let shape = self.shape(job);
                     self.answer(conn, id, &shape, None);

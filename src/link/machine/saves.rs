@@ -120,9 +120,7 @@ impl Link {
                 || active.saving.held.is_some()
                 || active.saving.saved_seq < active.task.seq;
             if !stays && let Some(server_task) = &active.task.server_task {
-                let is_shown = active.task.forgotten_at.is_none();
-                let id = is_shown.then(|| active.task.id.clone());
-                index.server_task_saved(&server_task.id, id);
+                index.server_task_saved(&server_task.id, &active.task);
             }
             stays
         });

@@ -168,6 +168,7 @@ impl Link {
                     active.saving.is_shown_stale = true;
                 }
                 (served.failures, served.why) = (0, None);
+                served.refusals = None;
             }
         }
     }
@@ -352,31 +353,39 @@ impl Link {
         }
     }
 
-    /// The server does not know its task: over its time, or gone before it.
+    /// The server does not know its task: over its time, or gone before it, or another replica has it.
     fn task_gone(&mut self, id: &TaskId, error: &RpcError) {
-        let (wall, session) = (self.now.wall, self.record.session_number);
+        let (now, wall, session) = (self.now.mono, self.now.wall, self.record.session_number);
+        let is_proved = self
+            .served_mut(id)
+            .is_some_and(|served| served.is_gone(now));
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         let Some(task) = &active.task.server_task else {
             return;
         };
-        let is_cancelling = active.is_asked(ControlKind::Cancelling);
-        if is_cancelling && active.was_cancelled() {
+        let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
+        let is_expired = task.expires_at().is_some_and(|at| wall >= at);
+        if !(is_proved || is_bound || is_expired) {
+            let why = format!("the server does not know the task: {}", error.message);
+            return self.poll_failed(id, why, None);
+        }
+        if active.is_asked(ControlKind::Cancelling) && active.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);
         }
-        let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
-        let reason = if task.expires_at().is_some_and(|at| wall >= at) {
+        let server_text = Some(error.message.clone());
+        let reason = if is_expired {
             LostReason::TaskExpired
         } else if is_bound {
             LostReason::SessionGone {
                 after_restart: false,
-                server_text: Some(error.message.clone()),
+                server_text,
             }
         } else {
             LostReason::TaskGone {
-                server_text: Some(error.message.clone()).filter(|said| !said.is_empty()),
+                server_text: server_text.filter(|said| !said.is_empty()),
             }
         };
         if is_bound {

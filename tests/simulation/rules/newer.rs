@@ -169,6 +169,51 @@ fn failed_polls_back_off_to_a_minute_and_keep_the_task() {
     assert!(gaps.iter().all(|gap| *gap <= 76_000), "{gaps:?}");
 }
 
+/// The look that is in flight is answered with an error.
+fn refuse_look(bench: &mut Bench, code: i64) {
+    let (poll, request_id) = bench.last_post("tasks/get");
+    let data = json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
+    let (id, retry_ms, data) = (None, None, data.to_string());
+    bench.bring(poll, opened());
+    bench.bring(poll, ExchangeEvent::Event { id, retry_ms, data });
+}
+
+#[test]
+fn a_task_is_gone_only_after_refusals_over_ten_seconds() {
+    let mut bench = with_task(Some(1000));
+    let mut answered = 0;
+    let mut next_look = |bench: &mut Bench| {
+        while bench.count("tasks/get") == answered {
+            bench.secs(1);
+        }
+        answered = bench.count("tasks/get");
+        bench.now
+    };
+    // Of two replicas, one knows the task: never is it refused each time.
+    for _ in 0..60 {
+        let _ = next_look(&mut bench);
+        refuse_look(&mut bench, -32602);
+        assert_eq!(bench.status(), &Status::Running);
+        let _ = next_look(&mut bench);
+        bench.answer("tasks/get", &task("t", "working", Some(1000)));
+    }
+    let first = next_look(&mut bench);
+    let mut refusals = 0;
+    let mut at = first;
+    while bench.status() == &Status::Running {
+        refuse_look(&mut bench, -32602);
+        refusals += 1;
+        if bench.status() == &Status::Running {
+            at = next_look(&mut bench);
+        }
+    }
+    let server_text = Some("no".to_owned());
+    let gone = Status::Lost(LostReason::TaskGone { server_text });
+    assert_eq!(bench.status(), &gone);
+    assert!(refusals >= 4, "{refusals}");
+    assert!((10_000..30_000).contains(&(at - first)), "{}", at - first);
+}
+
 #[test]
 fn an_error_unrelated_to_the_task_counts_as_a_failed_poll() {
     for code in [-32700, -32603, -32000, 0, 1] {
@@ -176,13 +221,9 @@ fn an_error_unrelated_to_the_task_counts_as_a_failed_poll() {
         let mut answered = 0;
         for _ in 0..600 {
             bench.secs(1);
-            let (poll, request_id) = bench.last_post("tasks/get");
             if bench.count("tasks/get") > answered {
                 answered = bench.count("tasks/get");
-                let data = json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
-                let (id, retry_ms, data) = (None, None, data.to_string());
-                bench.bring(poll, opened());
-                bench.bring(poll, ExchangeEvent::Event { id, retry_ms, data });
+                refuse_look(&mut bench, code);
             }
             assert_eq!(bench.status(), &Status::Running, "{code}");
         }

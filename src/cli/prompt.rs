@@ -317,6 +317,7 @@ mod tests {
             asked_at: Wall(0),
             answer: None,
             is_delivered: false,
+            is_unsent: false,
             shared_with: Vec::new(),
         })
     }

@@ -33,6 +33,9 @@ pub struct Question {
     pub answer: Option<Answer>,
     /// Whether the server received the answer, as far as known.
     pub is_delivered: bool,
+    /// Whether the answer was never sent, so that the server cannot have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsent: bool,
     /// Other tasks the question may belong to, if the server didn't say which. All of them list it under the same key,
     /// and one answer settles it for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,6 +64,14 @@ impl Question {
     /// Whether this is its current key or an earlier one.
     pub fn has_key(&self, key: &str) -> bool {
         self.key == key || self.earlier.iter().any(|earlier| earlier == key)
+    }
+
+    /// Whether the server repeats it under another key on each new stream of a task's result.
+    pub fn is_of_task_stream(&self) -> bool {
+        let QuestionSource::Request { related_task, .. } = &self.source else {
+            return false;
+        };
+        related_task.is_some()
     }
 
     /// Whether a request repeats this question for the same server task, under any key.

@@ -11,13 +11,13 @@ use super::{
     replay_gap::{ReplayGap, StepInterval},
     replies::AnswersDue,
     save_state::{LeftOut, SaveState},
-    server_task_poll::ServerTaskPoll,
+    server_task_poll::{ASKED_AGAIN_WITHIN, ServerTaskPoll},
     stream_state::{ASK_AGAIN, HALF_OPEN_AFTER, HEAD_BEFORE_ANSWER, StreamState},
 };
 use crate::domain::{
     Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
-    IfCut, LostReason, Mono, Phase, ProtocolVersion, SessionRequestId, Stamp, Status, Task,
-    TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
+    IfCut, LostReason, Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId,
+    Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
 };
 
 /// The transport gives up a connection after ten seconds; a call still in flight after this has been sent. Some
@@ -490,10 +490,24 @@ impl ActiveTask {
         self.answers = AnswersDue::At(Mono(0));
     }
 
-    /// Until when an answer waits for the stream, if the stream was requested again or soon will be. Some servers drop a
+    /// Whether the result is not being waited for yet, on whose stream the server is likely to ask again.
+    pub(super) fn task_asks_later(&self, answers: &[Question]) -> bool {
+        let served = self.served.as_ref();
+        served.is_some_and(|served| {
+            served.fetching.is_none() && answers.iter().any(|it| served.asks_again(it))
+        })
+    }
+
+    /// Until when answers wait for a stream, if the stream was requested again or soon will be. Some servers drop a
     /// result that no stream takes, and the answer may bring one at once.
-    pub(super) fn stream_open_by(&self, now: Mono) -> Option<Mono> {
-        if self.recovery.kept.is_some() {
+    pub(super) fn stream_for_answers(&self, now: Mono, answers: &[Question]) -> Option<Mono> {
+        let served = self.served.as_ref();
+        if served.is_some_and(|served| answers.iter().any(|it| served.asks_again(it))) {
+            return Some(now.after(ASKED_AGAIN_WITHIN));
+        }
+        let is_of_stream =
+            |question: &Question| matches!(question.source, QuestionSource::Request { .. });
+        if self.recovery.kept.is_some() || !answers.iter().any(is_of_stream) {
             return None;
         }
         match self.stream {

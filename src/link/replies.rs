@@ -64,8 +64,8 @@ impl AnswersDue {
         is_due || is_leaving && matches!(self, Self::WithStream(_))
     }
 
-    /// The server can't be reached, so the wait for the stream begins once it can be.
-    pub(super) fn unreachable(&mut self) {
+    /// The wait for the stream begins anew, for instance because the server can't be reached.
+    pub(super) fn wait_anew(&mut self) {
         if let Self::WithStream(_) = self {
             *self = Self::At(Mono(0));
         }

@@ -8,7 +8,7 @@ use super::{
     time::doubled,
 };
 use crate::{
-    domain::{Mono, ServerTask, TaskKind, TaskState, Wall},
+    domain::{Mono, Question, ServerTask, TaskKind, TaskState, Wall},
     protocol::TaskObject,
 };
 
@@ -33,6 +33,9 @@ const TASK_GONE: Proof = Proof {
     takes: Duration::from_secs(10),
     count: 4,
 };
+
+/// How soon after the server can be reached again a task asks again what nobody has answered to its knowledge.
+pub(super) const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The polling of one server task.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +99,12 @@ impl ServerTaskPoll {
             .get_or_insert_with(|| Refusals::none_since(now));
         refusals.add();
         refusals.are(TASK_GONE, now)
+    }
+
+    /// Whether a question is likely to be asked again, under another id: the stream of the result that it came on is over.
+    pub(super) fn asks_again(&self, question: &Question) -> bool {
+        let is_over = self.fetching.is_none() || !self.asked_here.contains(&question.key);
+        is_over && question.is_unsent && question.is_of_task_stream()
     }
 
     /// Polls soon, because the task has probably changed. While a poll is in flight, its response sets the next time.

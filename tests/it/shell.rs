@@ -330,6 +330,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
         asked_at: Wall(WALL),
         answer: None,
         is_delivered: false,
+        is_unsent: false,
         shared_with: Vec::new(),
     }];
     let view = TaskView {

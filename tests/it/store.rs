@@ -1042,6 +1042,7 @@ fn each_end_and_each_question_is_one_hook_event() {
         asked_at: Wall(at),
         answer,
         is_delivered: false,
+        is_unsent: false,
         shared_with: Vec::new(),
     };
     let yes = || Some(Answer::Decline);

@@ -65,7 +65,7 @@ impl Link {
             let Some(question) = active.task.questions.iter_mut().find(is_it) else {
                 continue;
             };
-            question.answer = Some(answer.clone());
+            (question.answer, question.is_unsent) = (Some(answer.clone()), true);
             active.answers_wait();
             active.refresh_status();
             active.note_status(now, active.task.status.label(), Some(reason.clone()));
@@ -78,7 +78,7 @@ impl Link {
     pub(super) fn step_answers(&mut self, id: &TaskId) {
         if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
             if let Some(active) = self.tasks.get_mut(id) {
-                active.answers.unreachable();
+                active.answers.wait_anew();
             }
             return;
         }
@@ -95,13 +95,11 @@ impl Link {
             .filter(|question| question.answer.is_some() && !question.is_delivered)
             .cloned()
             .collect();
-        let is_of_stream =
-            |question: &Question| matches!(question.source, QuestionSource::Request { .. });
-        let stream_open_by = active.stream_open_by(now).filter(|_| {
-            !is_leaving
-                && matches!(active.answers, AnswersDue::At(_))
-                && waiting.iter().any(is_of_stream)
-        });
+        let is_first_wait = matches!(active.answers, AnswersDue::At(_));
+        let may_wait = !is_leaving && (is_first_wait || active.task_asks_later(&waiting));
+        let stream_open_by = active
+            .stream_for_answers(now, &waiting)
+            .filter(|_| may_wait);
         active.answers = stream_open_by.map_or(AnswersDue::Never, AnswersDue::WithStream);
         if stream_open_by.is_some() {
             return;
@@ -118,6 +116,10 @@ impl Link {
                 }
                 // Its session is gone, so nothing waits for the answer.
                 QuestionSource::Request { .. } if !question.key.starts_with(&here) => {
+                    if question.is_unsent && question.is_of_task_stream() {
+                        // The task may ask it again in this session.
+                        continue;
+                    }
                     self.question_delivered(id, &question.key);
                     continue;
                 }
@@ -161,6 +163,7 @@ impl Link {
         let (Some(answer), key) = (&question.answer, &question.key) else {
             return;
         };
+        self.answer_leaves(id, question);
         match (&question.source, server_task) {
             (
                 QuestionSource::Request {
@@ -190,6 +193,20 @@ impl Link {
             _ => return,
         }
         self.saver.urge(self.now.mono);
+    }
+
+    /// From the save on that the answer waits for, the server may have it.
+    fn answer_leaves(&mut self, id: &TaskId, question: &Question) {
+        for id in question.shared_with.iter().chain([id]) {
+            let Some(active) = self.tasks.get_mut(id) else {
+                continue;
+            };
+            let mut questions = active.task.questions.iter_mut();
+            if let Some(question) = questions.find(|it| it.key == question.key && it.is_unsent) {
+                question.is_unsent = false;
+                active.touch(self.now);
+            }
+        }
     }
 
     /// The call goes out again with the answers of its round, once there is one for each question.

@@ -329,6 +329,7 @@ impl Link {
             source: way,
             request,
             asked_at: now.wall,
+            is_unsent: answer.is_some(),
             answer,
             is_delivered: false,
             shared_with,
@@ -438,12 +439,14 @@ fn recognize(
     request: &str,
 ) -> (bool, bool) {
     // On a new stream of a task's result, what is still open is asked again under another name. Two equal questions on one
-    // stream are two, and an answered one is not answered again unasked.
+    // stream are two, and one whose answer the server may have is not answered again unasked.
     let here = active.served.as_ref().map(|served| &served.asked_here);
     let is_it = |question: &&mut Question| {
         let is_from_before = here.is_some_and(|here| !here.contains(&question.key));
         question.has_key(key)
-            || question.is_open() && is_from_before && question.is_same_request(way, request)
+            || (question.is_open() || question.is_unsent)
+                && is_from_before
+                && question.is_same_request(way, request)
     };
     let Some(known) = active.task.questions.iter_mut().find(is_it) else {
         return (false, false);

@@ -425,9 +425,12 @@ impl Link {
             Some(request_id),
             None,
         );
-        if let Some(served) = self.served_mut(id) {
+        if let Some(active) = self.tasks.get_mut(id)
+            && let Some(served) = &mut active.served
+        {
             served.fetching = Some(exchange);
             served.asked_here.clear();
+            active.answers.wait_anew();
         }
     }
 

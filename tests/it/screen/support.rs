@@ -161,6 +161,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
         asked_at: ago(age),
         answer: None,
         is_delivered: false,
+        is_unsent: false,
         shared_with: Vec::new(),
     }
 }

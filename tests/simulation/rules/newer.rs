@@ -172,7 +172,8 @@ fn failed_polls_back_off_to_a_minute_and_keep_the_task() {
 /// The look that is in flight is answered with an error.
 fn refuse_look(bench: &mut Bench, code: i64) {
     let (poll, request_id) = bench.last_post("tasks/get");
-    let data = json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
+    let data =
+        json!({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}});
     let (id, retry_ms, data) = (None, None, data.to_string());
     bench.bring(poll, opened());
     bench.bring(poll, ExchangeEvent::Event { id, retry_ms, data });
@@ -789,6 +790,19 @@ fn a_possible_task_is_not_lost_with_its_session() {
     }
 }
 
+/// The requests of the server that were declined, by their ids.
+fn declined(bench: &Bench) -> Vec<Value> {
+    let bodies = bench
+        .sent
+        .iter()
+        .filter_map(|(_, _, request)| match &request.method {
+            Method::Post { body, .. } => serde_json::from_str::<Value>(body).ok(),
+            Method::Get { .. } | Method::Delete => None,
+        });
+    let declined = bodies.filter(|body| body["result"]["action"] == "decline");
+    declined.map(|body| body["id"].clone()).collect()
+}
+
 #[test]
 fn a_question_repeated_on_another_stream_counts_once() {
     let mut bench = Bench::core("required", None);
@@ -824,21 +838,58 @@ fn a_question_repeated_on_another_stream_counts_once() {
         key: Some(key),
         answer: Answer::Decline,
     });
-    let reply = bench
-        .sent
-        .iter()
-        .rev()
-        .find_map(|(_, _, request)| match &request.method {
-            Method::Post { body, .. } => serde_json::from_str::<Value>(body)
-                .ok()
-                .filter(|body| body["result"]["action"] == "decline"),
-            Method::Get { .. } | Method::Delete => None,
-        });
-    assert_eq!(reply.map(|reply| reply["id"].clone()), Some(json!(2)));
+    assert_eq!(declined(&bench), [json!(2)]);
     // Another question is another one.
     let (fetch, _) = bench.last_post("tasks/result");
     bench.bring(fetch, event("q3", &asks(3, "really?")));
     assert_eq!(bench.view().task.questions.len(), 2);
+}
+
+#[test]
+fn an_offline_answer_goes_to_the_question_when_it_is_asked_again() {
+    for (is_asked_again, expected) in [(true, 2), (false, 0)] {
+        let mut bench = Bench::core("required", None);
+        bench.start("steps", Limits::default());
+        let (call, request_id) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
+            "status": "input_required", "pollInterval": 1000}}});
+        bench.bring(call, event("m", &made));
+        let asks = |number: u64| {
+            json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": "sure?",
+                "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t"}}}})
+        };
+        let (fetch, _) = bench.last_post("tasks/result");
+        bench.bring(fetch, opened());
+        bench.bring(fetch, event("q0", &asks(0)));
+        let why = "Connection refused".to_owned();
+        bench.broken(fetch);
+        bench.secs(3);
+        let (poll, _) = bench.last_post("tasks/get");
+        bench.bring(poll, ExchangeEvent::not_sent(why));
+        bench.ask(SessionRequest::Answer {
+            id: id(),
+            key: None,
+            answer: Answer::Decline,
+        });
+        let asked = bench.count("tasks/result");
+        while bench.count("tasks/result") == asked {
+            bench.secs(1);
+            let input = json!({"taskId": "t", "status": "input_required", "pollInterval": 1000});
+            bench.answer("tasks/get", &input);
+        }
+        if is_asked_again {
+            let (fetch, _) = bench.last_post("tasks/result");
+            bench.bring(fetch, opened());
+            bench.bring(fetch, event("q2", &asks(2)));
+        }
+        bench.secs(15);
+        let questions = &bench.view().task.questions;
+        assert_eq!(questions.len(), 1, "{questions:?}");
+        assert!(!questions[0].is_open(), "nobody is asked twice");
+        let replies = declined(&bench);
+        assert_eq!(replies, [json!(expected)], "{is_asked_again}");
+    }
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> 
         ),
     });
     if let Some(retry) = attempt.retry_ms {
-        lines.push(format!("  the server requests {retry} ms between retries"));
+        lines.push(format!("  the server asks for {retry} ms between retries"));
     }
     lines
 }

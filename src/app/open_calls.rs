@@ -49,6 +49,7 @@ pub fn quit_lines(state: &State) -> Vec<(Action, String)> {
 
 fn idle(state: &State) -> &'static str {
     match state.totals.counts.unsaved {
+        _ if state.has_never_connected() => "quit: not connected yet",
         0 => "quit: nothing is running",
         _ => "quit: some results are not saved",
     }

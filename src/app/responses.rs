@@ -30,9 +30,10 @@ pub(super) fn on_response(
             update_call_forms(state);
         }
         (RequestPurpose::Tools(server), Err(error)) => {
+            let message = with_flags(state, &error.to_string());
             let tools = state.tools.entry(server).or_default();
             tools.request = None;
-            tools.error = Some(error.to_string());
+            tools.error = Some(message);
             update_call_forms(state);
         }
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
@@ -74,11 +75,11 @@ pub(super) fn on_response(
             notify::on_announced(state, alerts, outcome);
         }
         (_, Ok(SessionResponse::Done(message))) => {
-            let message = text::add_flags(&message, &state.setup.flags, None);
+            let message = with_flags(state, &message);
             state.show_toast(NoticeLevel::Info, &message);
         }
         (_, Err(error)) => {
-            let message = error.to_string();
+            let message = with_flags(state, &error.to_string());
             state.show_toast(NoticeLevel::Error, &message);
             // Replaces "requested: ...".
             if state.messages.reply.is_some() {
@@ -89,6 +90,11 @@ pub(super) fn on_response(
     }
 }
 
+/// A message whose commands work on this session.
+fn with_flags(state: &State, message: &str) -> String {
+    text::add_flags(message, &state.setup.flags, None)
+}
+
 /// Shows an error in the form that sent the request and takes the form back a step; shows a toast if it was closed.
 fn show_form_error(
     state: &mut State,
@@ -96,7 +102,7 @@ fn show_form_error(
     matches_form: impl Fn(&CallForm) -> bool,
     step_back: impl Fn(&mut CallForm),
 ) {
-    let message = error.to_string();
+    let message = with_flags(state, &error.to_string());
     let mut is_shown = false;
     for overlay in &mut state.dialogs.stack {
         if let Overlay::Call(form) = overlay

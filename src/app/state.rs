@@ -254,6 +254,26 @@ impl State {
         self.session.is_driverless || self.totals.counts.unwatched > 0
     }
 
+    /// Whether nothing is known yet of the session on another machine.
+    pub fn has_never_connected(&self) -> bool {
+        self.setup.host.is_some() && self.session.driver.is_none()
+    }
+
+    /// The message while there is no connection to the session on another machine.
+    pub fn connecting_to_host(&self) -> Option<String> {
+        let host = self
+            .setup
+            .host
+            .as_ref()
+            .filter(|_| self.session.is_driverless)?;
+        let connecting = if self.has_never_connected() {
+            "Connecting"
+        } else {
+            "Reconnecting"
+        };
+        Some(format!("{connecting} to {}.", text::clean_line(host)))
+    }
+
     /// The server with open calls that has been down the longest, if no other server is connected.
     pub fn offline(&self) -> Option<&ServerView> {
         let is_down = |server: &&ServerView| matches!(server.state, LinkState::Down { .. });

@@ -37,7 +37,7 @@ impl Since {
 
 /// A text that `--since` does not take.
 #[derive(Debug, thiserror::Error)]
-#[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration (10m)")]
+#[error("invalid time {0:?}: use RFC 3339 (2026-11-20T06:00:00Z) or a duration such as 10m")]
 pub(super) struct SinceError(String);
 
 pub(super) fn limit(text: &str) -> Result<Limit, DurationError> {

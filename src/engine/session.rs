@@ -359,6 +359,7 @@ async fn serve_host(
     own: &mut OwnRequests,
 ) {
     let mut wait = FIRST_RETRY;
+    let mut reported = String::new();
     loop {
         let followed = follow::follow_host(host, options, snapshots, own);
         match followed.await {
@@ -379,6 +380,7 @@ async fn serve_host(
             }
             Ok(Ending::DriverGone | Ending::DriverSilent) => {
                 wait = FIRST_RETRY;
+                reported.clear();
                 snapshots.publish(SessionEvent::Undriven);
             }
             Err(error) if error.is_final() => {
@@ -389,8 +391,12 @@ async fn serve_host(
                 wait = LAST_RETRY;
             }
             Err(error) => {
-                tracing::info!(%error, "the tunnel is down");
                 snapshots.publish(SessionEvent::Undriven);
+                let text = error.to_string();
+                if text != reported {
+                    snapshots.notice(options.clock.now().wall, NoticeLevel::Warning, &text);
+                    reported = text;
+                }
             }
         }
         tokio::select! {

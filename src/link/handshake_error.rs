@@ -155,7 +155,7 @@ fn refused(name: &ServerName, url: &str, why: &str) -> String {
 /// The message for a server that can't be reached.
 pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
     if server_url::is_process(url) {
-        return format!("{name} is not running: {why}");
+        return format!("could not run {name}: {why}");
     }
     format!("could not reach {name} at {url} ({why})")
 }

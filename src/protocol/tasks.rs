@@ -90,55 +90,64 @@ pub struct TaskObject {
     pub error: Option<RpcError>,
 }
 
+/// Only the id is required: without it the task, which already runs, could not be found again.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawTask<'a> {
     task_id: String,
-    status: Option<String>,
-    status_message: Option<String>,
-    #[serde(alias = "ttlMs")]
-    ttl: Option<f64>,
-    #[serde(alias = "pollIntervalMs")]
-    poll_interval: Option<f64>,
-    last_updated_at: Option<String>,
+    status: Option<Value>,
+    status_message: Option<Value>,
+    ttl: Option<Value>,
+    ttl_ms: Option<Value>,
+    poll_interval: Option<Value>,
+    poll_interval_ms: Option<Value>,
+    last_updated_at: Option<Value>,
     #[serde(borrow)]
     input_requests: Option<&'a RawValue>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
-    error: Option<RpcError>,
+    error: Option<Value>,
 }
 
 impl From<RawTask<'_>> for TaskObject {
     fn from(raw: RawTask<'_>) -> Self {
+        let poll = raw.poll_interval_ms.or(raw.poll_interval);
         Self {
             id: raw.task_id,
             // An unknown state counts as working, so that the task is polled again.
             state: raw
                 .status
-                .and_then(|name| name.parse().ok())
+                .and_then(|name| name.as_str()?.parse().ok())
                 .unwrap_or(TaskState::Working),
-            message: raw
-                .status_message
+            message: string(raw.status_message)
                 .filter(|message| !message.is_empty())
                 .map(|message| {
                     text::bounded(Cow::Owned(message), text::SERVER_TEXT_BYTES).into_owned()
                 }),
-            ttl_ms: raw.ttl.and_then(milliseconds),
-            poll_ms: raw.poll_interval.and_then(milliseconds),
-            updated: raw.last_updated_at.map(bounded_name),
+            ttl_ms: raw.ttl_ms.or(raw.ttl).as_ref().and_then(milliseconds),
+            poll_ms: poll.as_ref().and_then(milliseconds),
+            updated: string(raw.last_updated_at).map(bounded_name),
             input_requests: raw
                 .input_requests
                 .map(parse_input_requests)
                 .unwrap_or_default(),
             result: raw.result.map(|json| json.get().to_owned()),
-            error: raw.error,
+            error: raw.error.and_then(|it| serde_json::from_value(it).ok()),
         }
     }
 }
 
+fn string(value: Option<Value>) -> Option<String> {
+    match value {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
 /// Whole milliseconds; `None` for more than ten years, which counts as unlimited.
-fn milliseconds(number: f64) -> Option<u64> {
+fn milliseconds(value: &Value) -> Option<u64> {
     const TEN_YEARS: f64 = 10.0 * 365.0 * 86_400_000.0;
+    let number = value.as_f64()?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -282,6 +291,16 @@ mod tests {
             panic!("a task of the extension")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (None, Some(500)));
+    }
+
+    #[test]
+    fn only_the_id_of_a_task_is_required() {
+        let odd = r#"{"taskId":"c","status":7,"statusMessage":{},"ttl":"1","ttlMs":60000,"pollInterval":2000,
+            "pollIntervalMs":"soon","lastUpdatedAt":12,"error":"none"}"#;
+        let task = parse_task_object(odd).unwrap();
+        assert_eq!((task.id.as_str(), task.state), ("c", TaskState::Working));
+        assert_eq!((task.ttl_ms, task.poll_ms), (Some(60_000), None));
+        assert_eq!(parse_task_object(r#"{"status":"working"}"#), None);
     }
 
     #[test]

@@ -483,6 +483,8 @@ struct Shared {
     polls: Mutex<BTreeMap<String, Vec<Instant>>>,
     /// Whether the tasks have ended.
     is_done: AtomicBool,
+    /// Whether no task is known.
+    has_forgotten: AtomicBool,
     calls: AtomicUsize,
     /// Discoveries so far.
     greetings: AtomicUsize,
@@ -510,6 +512,7 @@ impl FakeServer {
             kind,
             polls: Mutex::default(),
             is_done: AtomicBool::new(false),
+            has_forgotten: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             greetings: AtomicUsize::new(0),
             disconnects: Arc::default(),
@@ -647,7 +650,7 @@ fn answered(
             let next = (begin + 100 < THOUSAND).then(|| (begin + 100).to_string());
             answer(json!({"tasks": tasks, "nextCursor": next}))
         }
-        "tasks/get" => {
+        "tasks/get" if !fake.has_forgotten.load(Ordering::SeqCst) => {
             let name = params["taskId"].as_str().unwrap();
             let mut polls = fake.polls.lock().unwrap();
             polls.entry(name.to_owned()).or_default().push(now());
@@ -1011,4 +1014,32 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
         "by its name it is the one that is there: {named:#?}"
     );
     assert_eq!(listed().as_array().unwrap().len(), THOUSAND);
+}
+
+#[test]
+fn a_lost_task_that_the_server_knows_again_can_be_adopted_again() {
+    let fake = FakeServer::new(Kind::ThousandTasks);
+    let env = TestEnv::new();
+    let url = fake.url();
+    let adopt = || run(env.path(), &["-s", &url, "adopt", "7"]);
+    let first = adopt();
+    assert_eq!(first.code, Some(0), "{first:#?}");
+    let first = first.out.split_whitespace().next().unwrap().to_owned();
+
+    fake.shared.has_forgotten.store(true, Ordering::SeqCst);
+    let waited = run(env.path(), &["wait", &first]);
+    assert_eq!(waited.code, Some(5), "{waited:#?}");
+    let shown = run(env.path(), &["show", &first, "--json"]).document();
+    assert_eq!(shown["status"], "lost", "{shown}");
+    let refused = adopt();
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("has no task 7"), "{refused:#?}");
+
+    fake.shared.has_forgotten.store(false, Ordering::SeqCst);
+    let again = adopt();
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    let again = again.out.split_whitespace().next().unwrap();
+    assert_ne!(again, first);
+    let shown = run(env.path(), &["show", again, "--json"]).document();
+    assert_eq!(shown["status"], "running", "{shown}");
 }

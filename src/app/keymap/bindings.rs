@@ -75,7 +75,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the last removed task"),
     bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
     bind(Action::Export, &["E"], TASK, "export", "export", "export the task as HTML or JSON (asks for a file name)"),
-    bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this as plain text, to select with the mouse"),
+    bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this view as plain text, to select with the mouse"),
     bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !word, status:failed, server:lab, tag:nightly"),
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),
     bind(Action::NeedsOnly, &["!"], &[List], "needs-me", "needs you", "show only what needs you"),

@@ -132,7 +132,7 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
             format!("no {host} configuration found (start {host} once to create one)")
         } else {
             format!(
-                "{host:?} is not a host that longhaul knows; expected one of: {}",
+                "unknown agent host {host:?}; expected one of: {}",
                 known.join(", ")
             )
         };

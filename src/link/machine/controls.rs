@@ -83,9 +83,6 @@ impl Link {
         let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
-            if let Some(active) = self.tasks.get_mut(id) {
-                active.note_status(now, active.task.status.label(), Some(words.clone()));
-            }
             return Err(RequestError::Usage(words));
         }
         if let Some(active) = self.tasks.get_mut(id)

@@ -25,6 +25,14 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
         region.put_text(2, 3, wrap(&problem, available), Role::Needs);
         return;
     }
+    if state.has_never_connected() {
+        let note = state.connecting_to_host().unwrap_or_default();
+        region.put(2, 1, theme.span(note, Role::Plain));
+        if let Some(newest) = state.messages.log.back() {
+            region.put_text(2, 3, wrap(&newest.text, available), Role::Warning);
+        }
+        return;
+    }
     let intro = [
         "No tasks yet.",
         "",

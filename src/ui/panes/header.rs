@@ -221,17 +221,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
                 until_phrase(*next, now)
             ));
         }
-        _ if state.session.is_driverless && state.setup.host.is_some() => {
-            let host = state.setup.host.as_deref().unwrap_or_default();
-            let host = text::clean_line(host);
-            let is_first = state.session.driver.is_none();
-            let again = if is_first {
-                "Connecting"
-            } else {
-                "Reconnecting"
-            };
-            parts.push(format!("{again} to {host}."));
-        }
+        _ if let Some(connecting) = state.connecting_to_host() => parts.push(connecting),
         _ if state.session.is_driverless && state.setup.readonly => {
             parts.push("No process runs the calls; this screen is read-only.".to_owned());
         }

@@ -196,7 +196,7 @@ pub(super) fn configuration(context: &Context<'_>, checks: &mut Checks) {
         ),
         Ok(config) => {
             for notice in &config.notices {
-                checks.warning(notice.clone(), "the rest of the file is used");
+                checks.add(Severity::Warning, notice.clone(), None);
             }
             let count = text::plural(config.servers.len(), "server");
             checks.ok(format!("{count} configured"));

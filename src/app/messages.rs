@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::domain::{Mono, NoticeLevel, Stamp, TaskId, Wall, text};
+use crate::domain::{Mono, Notice, NoticeLevel, Stamp, TaskId, Wall, text};
 
 /// Messages in memory; older ones are dropped and counted.
 const MAX_MESSAGES: usize = 1_000;
@@ -29,17 +29,6 @@ pub struct Toast {
     pub until: Mono,
 }
 
-/// A line of the messages pane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// When it was reported.
-    pub at: Wall,
-    /// Its severity.
-    pub level: NoticeLevel,
-    /// The sanitized text.
-    pub text: String,
-}
-
 /// The reply to a key, shown in the attention line until the next key or for a few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransientMessage {
@@ -59,7 +48,7 @@ pub struct Messages {
     /// Toasts, newest last.
     pub toasts: VecDeque<Toast>,
     /// All messages, newest last.
-    pub log: VecDeque<Message>,
+    pub log: VecDeque<Notice>,
     /// How many old messages were dropped.
     pub dropped: u64,
     /// The reply to the last key.
@@ -89,7 +78,7 @@ impl Messages {
 
     /// Adds a line to the log.
     pub(super) fn add(&mut self, level: NoticeLevel, text: &str, at: Wall) {
-        self.log.push_back(Message {
+        self.log.push_back(Notice {
             at,
             level,
             text: text::clean_line(text).into_owned(),

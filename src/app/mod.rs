@@ -85,7 +85,7 @@ pub use layout::{
 };
 pub use list::{ListRefresh, TaskList};
 pub use log::{ResultPart, ResultText, TaskLog, TrafficText};
-pub use messages::{Message, Messages, Toast, TransientMessage};
+pub use messages::{Messages, Toast, TransientMessage};
 pub use open_calls::{exit_note, open_calls, other_driver, quit_lines};
 pub use question::{Button, QuestionForm};
 pub use select::first_line;

@@ -28,7 +28,7 @@ pub(super) fn pause(state: &mut State) {
             state.key(Action::Cancel)
         ));
     }
-    act_on(state, ControlKind::Pausing, "pause", SessionRequest::Pause);
+    act_on(state, ControlKind::Pausing, "pause");
 }
 
 pub(super) fn resume(state: &mut State) {
@@ -36,24 +36,14 @@ pub(super) fn resume(state: &mut State) {
         request(state, SessionRequest::RetryNow);
         return state.reply("retrying every server that is down");
     }
-    act_on(
-        state,
-        ControlKind::Resuming,
-        "resume",
-        SessionRequest::Resume,
-    );
+    act_on(state, ControlKind::Resuming, "resume");
 }
 
 /// Sends the same request for each task that it applies to.
-fn act_on(
-    state: &mut State,
-    what: ControlKind,
-    word: &str,
-    make: impl Fn(TaskId) -> SessionRequest,
-) {
+fn act_on(state: &mut State, what: ControlKind, word: &str) {
     let fitting = fitting(state, what);
     for id in &fitting {
-        request(state, make(id.clone()));
+        request(state, SessionRequest::control(what, id.clone()));
     }
     if fitting.is_empty() && state.list.marks.is_empty() {
         return state.reply(format!("nothing to {word}"));

@@ -77,7 +77,7 @@ pub(super) struct NotWhole(&'static str);
 /// Parses the status of a task; `done` is an alias of `completed`.
 pub(super) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'static str> {
     let completed = Status::Completed.label();
-    let labels = || std::iter::once(Task::QUEUED).chain(Status::LABELS);
+    let labels = || std::iter::once(Task::QUEUED).chain(Status::LABELS.iter().copied());
     let values = labels().map(|label| {
         let value = PossibleValue::new(label);
         if label == completed {

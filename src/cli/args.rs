@@ -449,7 +449,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task in the session that allows it.
+    /// Do this to every task in the session that allows it.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
-        UnusableSchema, ValidationError, text,
+        UnusableSchema, ValidationError, text, unquoted,
     },
 };
 
@@ -20,7 +20,7 @@ pub(super) const MAX_NAMED_TOOLS: usize = 40;
 
 /// `shard=INTEGER`, in brackets if it is optional.
 pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
-    let plain_all = |choices: &[Value]| choices.iter().map(plain).collect::<Vec<_>>();
+    let plain_all = |choices: &[Value]| choices.iter().map(unquoted).collect::<Vec<_>>();
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
     let default = spec
         .default
         .as_ref()
-        .map_or(String::new(), |value| format!(" ({})", plain(value)));
+        .map_or(String::new(), |value| format!(" ({})", unquoted(value)));
     let line = format!("{}{sign}{kind}{default}", spec.name);
     let line = text::clean_line(&line);
     if spec.is_required {
@@ -46,13 +46,6 @@ pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
     } else {
         format!("[{line}]")
     }
-}
-
-/// A value as text; strings without quotes.
-pub(super) fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 pub(super) async fn list_tools(

@@ -21,11 +21,10 @@ use serde_json::{Map, Value};
 use crate::{
     cli::{
         args::{self, Cli, NAME},
-        arguments::plain,
         format,
     },
     config::{self, Config},
-    domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text},
+    domain::{ArgumentKind, ArgumentSpec, Elicitation, LinkRecord, Task, Tool, text, unquoted},
     store::{ListFilter, Lookup, Paths, Reader},
 };
 
@@ -469,11 +468,15 @@ impl Finder {
                 return Vec::new();
             };
             let mut values: Vec<(String, &str)> = Vec::new();
-            values.extend(before.get(key).map(|value| (plain(value), "as before")));
-            values.extend(spec.default.as_ref().map(|value| (plain(value), "default")));
+            values.extend(before.get(key).map(|value| (unquoted(value), "as before")));
+            values.extend(
+                spec.default
+                    .as_ref()
+                    .map(|value| (unquoted(value), "default")),
+            );
             match &spec.kind {
                 ArgumentKind::Choice(all) | ArgumentKind::Many(all) => {
-                    values.extend(all.iter().map(|value| (plain(value), "")));
+                    values.extend(all.iter().map(|value| (unquoted(value), "")));
                 }
                 ArgumentKind::Boolean => {
                     values.extend(["true", "false"].map(|value| (value.to_owned(), "")));

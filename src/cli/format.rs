@@ -1,8 +1,7 @@
 //! Text output: history entries as lines, results as text, rows as tables. All server text is cleaned here.
 
-use crate::{
-    cli::arguments::plain,
-    domain::{ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text},
+use crate::domain::{
+    ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text, unquoted,
 };
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
@@ -188,7 +187,7 @@ pub(super) fn task_title(task: &crate::domain::Task) -> String {
     let arguments: Map<String, Value> = serde_json::from_str(&task.arguments).unwrap_or_default();
     let arguments: Vec<String> = arguments
         .iter()
-        .map(|(key, value)| format!("{key}={}", plain(value)))
+        .map(|(key, value)| format!("{key}={}", unquoted(value)))
         .collect();
     let line = format!("{} {}", task.tool, arguments.join(" "));
     text::clean_line(&line).into_owned()

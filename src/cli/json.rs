@@ -6,7 +6,7 @@ use crate::domain::{
 };
 use crate::engine::KeeperStatus;
 use serde_json::{Value, json, value::RawValue};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 /// A document on one line. Characters that could move the cursor or reorder text are escaped as `\u`.
 pub(super) fn compact(value: &Value) -> String {
@@ -23,21 +23,12 @@ fn escape(json: &str) -> String {
     if json.is_ascii() && !json.contains('\u{7f}') {
         return json.to_owned();
     }
-    let mut out = String::with_capacity(json.len() + 16);
     let mut marks = 0;
-    for letter in json.chars() {
+    text::json_with_escapes(json, |letter| {
         marks = if text::is_mark(letter) { marks + 1 } else { 0 };
-        if letter == '\n' || !text::is_hostile(letter) && marks <= text::MAX_MARKS_PER_GRAPHEME {
-            out.push(letter);
-            continue;
-        }
-        let mut units = [0; 2];
-        for unit in letter.encode_utf16(&mut units) {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "\\u{unit:04x}");
-        }
-    }
-    out
+        let is_harmless = !text::is_hostile(letter) && marks <= text::MAX_MARKS_PER_GRAPHEME;
+        letter != '\n' && !is_harmless
+    })
 }
 
 /// Parses saved JSON. A member that is nested too deep to be parsed becomes a string; the other members are not affected.

@@ -53,6 +53,7 @@ use self::{
 use crate::{
     cli::{error::StdoutLoss, server_args::ServersCommand},
     config,
+    domain::ControlKind,
     engine::Clock,
     store::{Paths, StoreError, survive_file_size_limit},
     term::{guard, interruptible::InterruptibleWriter},
@@ -190,10 +191,7 @@ fn carry_out(
     host: Option<&str>,
     startup_errors: Vec<String>,
 ) -> Result<u8, CliError> {
-    use commands::{
-        control::{TaskAction, control},
-        servers,
-    };
+    use commands::{control::control, servers};
     let Some(command) = command else {
         return screen::open(context, None, host);
     };
@@ -210,9 +208,9 @@ fn carry_out(
         CliCommand::Logs(logs) => commands::logs::logs(context, &logs),
         CliCommand::Watch { id, new } => commands::watch::watch(context, &id, new),
         CliCommand::Wait(wait) => commands::wait::wait(context, &wait),
-        CliCommand::Pause(which) => control(context, TaskAction::Pause, &which),
-        CliCommand::Resume(which) => control(context, TaskAction::Resume, &which),
-        CliCommand::Cancel(which) => control(context, TaskAction::Cancel, &which),
+        CliCommand::Pause(which) => control(context, ControlKind::Pausing, &which),
+        CliCommand::Resume(which) => control(context, ControlKind::Resuming, &which),
+        CliCommand::Cancel(which) => control(context, ControlKind::Cancelling, &which),
         CliCommand::Answer(args) => commands::answer::answer(context, &args),
         CliCommand::Adopt(args) => commands::adopt::adopt(context, &args),
         CliCommand::Edit(edit) => commands::edit::edit(context, edit),

@@ -18,7 +18,7 @@ pub(super) enum ServersCommand {
     /// Add a server to the configuration; the file keeps its comments and order.
     #[command(after_help = help("  longhaul servers add lab http://127.0.0.1:8931/mcp\n  longhaul servers add build https://build.example/mcp -H 'Authorization: Bearer ${BUILD_TOKEN}'\n  longhaul servers add files --env 'API_KEY=${FILES_KEY}' -- npx -y files-mcp /data"))]
     Add(AddServerArgs),
-    /// Remove a server from the configuration and from this session; a session keeps it as long as it has unfinished tasks there.
+    /// Remove a server from the configuration and from this session; a session with unfinished tasks on the server keeps it until they end.
     #[command(visible_alias = "rm", after_help = help("  longhaul servers remove lab"))]
     Remove(RemoveServerArgs),
     /// Connect to servers and report what they support and what a lost connection does to calls.

@@ -294,7 +294,7 @@ pub(super) fn whole(value: &Value) -> Option<Value> {
 }
 
 /// The value as text, strings without their quotes.
-fn unquoted(value: &Value) -> String {
+pub fn unquoted(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)

@@ -55,7 +55,7 @@ pub use self::config::{
     TemplateError, ThemeName, Variables, is_variable,
 };
 pub use self::link_record::{Cursors, LinkRecord, ServerCapabilities, StandaloneStream};
-pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat};
+pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat, unquoted};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};

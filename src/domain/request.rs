@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, Collected, Forwarded, HostProfile, Introduction, ProtocolVersion, ServerConfigs,
-    ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    Answer, Collected, ControlKind, Forwarded, HostProfile, Introduction, ProtocolVersion,
+    ServerConfigs, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
     saved::{Saved, SavedRead},
 };
 use crate::domain::call::{Checkpoint, Limits, NewCall, ServerRef};
@@ -146,6 +146,15 @@ pub enum SessionRequest {
 }
 
 impl SessionRequest {
+    /// The request to control a task.
+    pub fn control(kind: ControlKind, id: TaskId) -> Self {
+        match kind {
+            ControlKind::Pausing => Self::Pause(id),
+            ControlKind::Resuming => Self::Resume(id),
+            ControlKind::Cancelling => Self::Cancel(id),
+        }
+    }
+
     /// The request with the MCP revision that `--protocol` sets, if it contacts a server.
     #[must_use]
     pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {
@@ -318,7 +327,7 @@ impl SessionEvent {
     }
 }
 
-/// A line of the messages tab.
+/// A line of the messages pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// When it was made.

@@ -9,7 +9,7 @@ use super::{Stamp, Wall, text};
 /// The status of a task, as far as the server has confirmed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "reason")]
-#[derive(strum::IntoStaticStr)]
+#[derive(strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Status {
     /// Started, or waiting to be sent ([`Task::is_queued`](super::Task::is_queued)), and not known to have ended.
@@ -32,16 +32,7 @@ pub enum Status {
 
 impl Status {
     /// The labels of all statuses, in the order of the variants.
-    pub const LABELS: [&'static str; 8] = [
-        "running",
-        "input-required",
-        "paused",
-        "completed",
-        "failed",
-        "cancelled",
-        "lost",
-        "unknown",
-    ];
+    pub const LABELS: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// The name on the command line and in `--json`.
     pub fn label(&self) -> &'static str {

@@ -120,7 +120,7 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
 }
 
 /// JSON with `\\u` escapes for some letters, which are all inside its strings.
-pub fn json_with_escapes(json: &str, is_escaped: impl Fn(char) -> bool) -> String {
+pub fn json_with_escapes(json: &str, mut is_escaped: impl FnMut(char) -> bool) -> String {
     let mut escaped = String::with_capacity(json.len());
     for letter in json.chars() {
         if is_escaped(letter) {

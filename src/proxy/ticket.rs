@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text};
+use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted};
 
 /// The tool that waits for a call and returns its result.
 pub(super) const COLLECT: &str = "longhaul_collect";
@@ -66,9 +66,7 @@ impl ResultPart {
         let number = |key: &str| match arguments.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
+                let text = unquoted(value);
                 let digits = text.trim().trim_end_matches(".0");
                 digits.parse::<usize>().map(Some).map_err(|_| BadPart)
             }

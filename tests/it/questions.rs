@@ -210,7 +210,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     let accepted = run(state, &["answer", &id, "--accept", "count=3"]);
     assert_eq!(
         (accepted.code, accepted.out.as_str()),
-        (Some(0), format!("{id}: answer sent (accepted)\n").as_str()),
+        (Some(0), format!("{id}: answer saved (accepted)\n").as_str()),
         "{accepted:#?}"
     );
     let ended = run(state, &["wait", &id]);

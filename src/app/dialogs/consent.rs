@@ -1,7 +1,7 @@
 //! The dialog to approve what the configuration would send to a server or start.
 
 use crate::{
-    app::State,
+    app::{Command, State},
     domain::{ServerName, text},
 };
 
@@ -38,10 +38,10 @@ pub(super) fn dialog(
     } else {
         ("no, send nothing", "yes, send these", "consent")
     };
-    let approve = MenuAction::Approve {
+    let approve = MenuAction::Command(Command::Approve {
         server: server.clone(),
         digest: digest.to_owned(),
-    };
+    });
     // The user must be able to read everything before approving it.
     let why_not = (!fits(state, lines)).then(|| {
         let server = text::shell_word(server.as_str());

@@ -1,6 +1,9 @@
 //! The dialog to import servers from other MCP clients.
 
-use crate::{app::State, domain::text};
+use crate::{
+    app::{Command, State},
+    domain::text,
+};
 
 use super::{
     fit::fits,
@@ -13,7 +16,11 @@ pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
     let found = lines.iter().map(|line| text::clean_line(line));
     let body = [first.into()].into_iter().chain(found);
     let count = text::plural(new, "server");
-    let take = MenuItem::new('t', format!("import {count}"), MenuAction::ImportServers);
+    let take = MenuItem::new(
+        't',
+        format!("import {count}"),
+        MenuAction::Command(Command::ImportServers),
+    );
     let mut items = match new {
         0 => vec![MenuItem::new(
             'n',

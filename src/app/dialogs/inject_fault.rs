@@ -1,5 +1,7 @@
 //! The dialog to inject a fault into the demo.
 
+use crate::app::Command;
+
 use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// The key, the label and the command of each fault.
@@ -17,7 +19,11 @@ const FAULTS: [(char, &str, &str); 8] = [
 pub(in crate::app) fn dialog() -> Dialog {
     let body = "Breaks the demo server or its connection on purpose.";
     let items = FAULTS.map(|(key, label, fault)| {
-        MenuItem::new(key, label, MenuAction::InjectFault(fault.to_owned()))
+        MenuItem::new(
+            key,
+            label,
+            MenuAction::Command(Command::InjectFault(fault.to_owned())),
+        )
     });
     Dialog::new("Inject a fault", [body], items.to_vec()).harmless()
 }

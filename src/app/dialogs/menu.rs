@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{ResultPart, SaveContent, View},
+    app::{Command, ResultPart, SaveContent, View},
     domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
@@ -141,19 +141,10 @@ pub enum MenuAction {
     Cancel(Vec<TaskId>),
     /// Copy this text.
     Copy(String),
-    /// Inject this fault.
-    InjectFault(String),
+    /// Carry out this command.
+    Command(Command),
     /// Show the list in this view.
     ShowView(View),
-    /// Import the servers that were found.
-    ImportServers,
-    /// Approve what the dialog showed.
-    Approve {
-        /// The server.
-        server: ServerName,
-        /// The digest of what was shown.
-        digest: String,
-    },
     /// Don't approve it, and go on to the next server that waits for approval.
     Refuse,
     /// Decide later about every server that waits for approval.

@@ -117,15 +117,11 @@ fn run(state: &mut State, action: MenuAction) {
             state.command(Command::Copy(copied));
             state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
         }
-        MenuAction::InjectFault(what) => state.command(Command::InjectFault(what)),
+        MenuAction::Command(command) => state.command(command),
         MenuAction::ShowView(view) => {
             view.show(&mut state.list);
             select::arrange(state);
             state.reply(format!("view: {}", view.message()));
-        }
-        MenuAction::ImportServers => state.command(Command::ImportServers),
-        MenuAction::Approve { server, digest } => {
-            state.command(Command::Approve { server, digest });
         }
         MenuAction::Refuse => request_next_consent(state),
         MenuAction::Postpone => {

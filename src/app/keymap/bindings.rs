@@ -112,7 +112,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
-    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables or approve its command"),
+    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, let it receive its variables, or approve its command"),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
     bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),

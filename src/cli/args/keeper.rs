@@ -10,7 +10,7 @@ pub(in crate::cli) enum KeeperArgs {
     /// Show whether a keeper is running and for how long, and count its unfinished tasks and clients.
     #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
     Status,
-    /// Stop the keeper; IF CUT in `longhaul ls` says what happens to each call.
+    /// Stop the keeper without asking; calls that `longhaul ls` marks LOST are lost.
     #[command(after_help = help("  longhaul keeper stop"))]
     Stop {
         /// Stop it even if it holds changes that could not be saved; they are lost.

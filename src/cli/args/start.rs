@@ -51,7 +51,8 @@ pub(in crate::cli) struct StartArgs {
     /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit as soon as the call can survive without this command; refuse a call that can't.
+    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call can survive, and refuse one
+    /// that can't.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.

@@ -188,7 +188,7 @@ async fn send(
         });
         context.terminal.print_json(&document)?;
     } else {
-        context.print(&format!("{id}: answer sent ({outcome})"))?;
+        context.print(&format!("{id}: answer saved ({outcome})"))?;
     }
     if let Some(more) = more.filter(|more| more.key != question.key) {
         context.info(&format!(

@@ -7,7 +7,7 @@ use crate::{
     cli::{
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{
-            MAX_NAMED_TOOLS, apply_pairs, build_arguments, list_tools, parse_pairs, plain,
+            MAX_NAMED_TOOLS, apply_pairs, build_arguments, list_tools, parse_pairs,
             read_args_object,
         },
         context::{Context, confirm},
@@ -20,7 +20,7 @@ use crate::{
     },
     domain::{
         Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,
-        Tool, UnusableSchema, text,
+        Tool, UnusableSchema, text, unquoted,
     },
     store::{Lookup, Reader},
 };
@@ -351,8 +351,8 @@ fn changed_arguments(before: &Map<String, Value>, after: &Map<String, Value>) ->
         .iter()
         .filter(|(key, value)| before.get(*key) != Some(value))
         .map(|(key, value)| {
-            let old = before.get(key).map_or("not set".to_owned(), plain);
-            format!("changed {key}: {old} -> {}", plain(value))
+            let old = before.get(key).map_or("not set".to_owned(), unquoted);
+            format!("changed {key}: {old} -> {}", unquoted(value))
         })
         .collect()
 }

@@ -14,7 +14,7 @@ use crate::{
         task_document,
     },
     domain::{
-        Connectivity, Phase, RequestError, SessionEvent, SessionRequest, Status, Task, TaskId,
+        Connectivity, ControlKind, Phase, RequestError, SessionEvent, SessionRequest, Status, Task,
         TaskView,
     },
     store::{DriverLock, ListFilter},
@@ -25,28 +25,13 @@ const REACH_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum TaskAction {
-    Pause,
-    Resume,
-    Cancel,
-}
-
-impl TaskAction {
-    fn request(self, id: TaskId) -> SessionRequest {
-        match self {
-            Self::Pause => SessionRequest::Pause(id),
-            Self::Resume => SessionRequest::Resume(id),
-            Self::Cancel => SessionRequest::Cancel(id),
-        }
-    }
-
-    /// Whether `--all` includes this task.
-    fn applies_to(self, task: &Task) -> bool {
-        match self {
-            Self::Pause => task.status == Status::Running && task.resumability.checkpoint,
-            Self::Resume => task.status == Status::Paused,
-            Self::Cancel => !task.status.is_settled() && !matches!(task.status, Status::Unknown(_)),
+/// Whether `--all` includes this task.
+fn applies_to(action: ControlKind, task: &Task) -> bool {
+    match action {
+        ControlKind::Pausing => task.status == Status::Running && task.resumability.checkpoint,
+        ControlKind::Resuming => task.status == Status::Paused,
+        ControlKind::Cancelling => {
+            !task.status.is_settled() && !matches!(task.status, Status::Unknown(_))
         }
     }
 }
@@ -57,7 +42,7 @@ type ActionResult = (u8, String);
 /// `pause`, `resume`, `cancel`.
 pub(in crate::cli) fn control(
     context: &mut Context<'_>,
-    action: TaskAction,
+    action: ControlKind,
     which: &TaskSelectionArgs,
 ) -> Result<u8, CliError> {
     context.may_act()?;
@@ -70,7 +55,7 @@ pub(in crate::cli) fn control(
         let are_watched = DriverLock::holder(&context.paths).is_some();
         let is_meant = |task: &Task| {
             let is_open = matches!(task.status, Status::Running | Status::InputRequired);
-            action.applies_to(task) || action == TaskAction::Resume && !are_watched && is_open
+            applies_to(action, task) || action == ControlKind::Resuming && !are_watched && is_open
         };
         tasks.into_iter().filter(is_meant).collect()
     };
@@ -78,9 +63,9 @@ pub(in crate::cli) fn control(
     let servers = match tasks.as_slice() {
         [] => {
             let word = match action {
-                TaskAction::Pause => "paused",
-                TaskAction::Resume => "resumed",
-                TaskAction::Cancel => "cancelled",
+                ControlKind::Pausing => "paused",
+                ControlKind::Resuming => "resumed",
+                ControlKind::Cancelling => "cancelled",
             };
             context.info(&format!("no task in this session can be {word}"));
             return Ok(code::OK);
@@ -125,13 +110,13 @@ pub(in crate::cli) fn control(
 async fn run_action(
     context: &mut Context<'_>,
     live: &mut LiveSession,
-    action: TaskAction,
+    action: ControlKind,
     before: &Task,
     late_at: tokio::time::Instant,
 ) -> Result<ActionResult, CliError> {
     let id = &before.id;
     match live
-        .try_request(context, action.request(id.clone()))
+        .try_request(context, SessionRequest::control(action, id.clone()))
         .await?
     {
         Ok(_) => {}
@@ -182,7 +167,7 @@ async fn run_action(
 
 /// The result that the newest view of a task shows, if any.
 fn check_view(
-    action: TaskAction,
+    action: ControlKind,
     before: &Task,
     view: &TaskView,
     was_asked: bool,
@@ -202,16 +187,16 @@ fn check_view(
         return Some((code::UNREACHABLE, message));
     }
     Some(match (action, &task.status) {
-        (TaskAction::Cancel, Status::Cancelled) => {
+        (ControlKind::Cancelling, Status::Cancelled) => {
             let notice = notice.map_or(String::new(), |notice| format!("; {notice}"));
             (code::OK, format!("{id} is cancelled{notice}"))
         }
-        (TaskAction::Pause, Status::Paused) => {
+        (ControlKind::Pausing, Status::Paused) => {
             let at = task.progress.as_ref().map(crate::cli::format::amount);
             let at = at.map_or(String::new(), |at| format!(" at {at}"));
             (code::OK, format!("{id} is paused{at}"))
         }
-        (TaskAction::Resume, Status::Running) if before.status != Status::Paused => {
+        (ControlKind::Resuming, Status::Running) if before.status != Status::Paused => {
             // Finding it takes a connection; without one the time limit above decides.
             let is_connected = matches!(
                 view.contact,
@@ -219,7 +204,7 @@ fn check_view(
             );
             return is_connected.then(|| (code::OK, format!("{id} is running and connected")));
         }
-        (TaskAction::Resume, Status::Running) => {
+        (ControlKind::Resuming, Status::Running) => {
             let number = task.attempts_made();
             let is_sent = task
                 .attempt()
@@ -227,14 +212,14 @@ fn check_view(
             let has_resumed = number > before.attempts_made() && is_sent;
             return has_resumed.then(|| (code::OK, format!("{id} resumed, attempt {number}")));
         }
-        (TaskAction::Pause | TaskAction::Cancel, status)
-            if status.is_settled() || action == TaskAction::Pause && status.ends_waiting() =>
+        (ControlKind::Pausing | ControlKind::Cancelling, status)
+            if status.is_settled() || action == ControlKind::Pausing && status.ends_waiting() =>
         {
             let notice = notice.map_or(String::new(), |notice| format!(": {notice}"));
             let message = format!("{id} has ended ({}){notice}", status.label());
             (code::TOOL_FAILED, message)
         }
-        (TaskAction::Resume, status) if status.ends_waiting() => {
+        (ControlKind::Resuming, status) if status.ends_waiting() => {
             (exit_code_of(task), format!("{id} is {}", status.label()))
         }
         (_, status) if was_dropped => {

@@ -19,31 +19,19 @@ pub(in crate::cli) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result
     let is_recent = |entry: &HistoryEntry| since.is_none_or(|since| entry.at >= since);
     let history = context.reader()?;
     let mut printer = HistoryPrinter::new(context, task.id.clone(), history, OutputStyle::Lines, 0);
-    let mut last_seq = 0;
-    match logs.lines {
-        Some(count) => {
-            for entry in reader.history_tail(&task.id, count)? {
-                if is_recent(&entry) {
-                    printer.print(context, &task, &entry)?;
-                }
-                last_seq = entry.seq;
-            }
-            // With `-n 0`, all saved entries count as printed.
-            last_seq = last_seq.max(if count == 0 { task.seq } else { 0 });
-        }
-        None => loop {
-            let entries = reader.history(&task.id, last_seq, 512)?;
-            if entries.is_empty() {
-                break;
-            }
-            for entry in &entries {
-                if is_recent(entry) {
-                    printer.print(context, &task, entry)?;
-                }
-                last_seq = entry.seq;
-            }
-        },
+    let entries = match logs.lines {
+        Some(count) => reader.history_tail(&task.id, count)?,
+        None => reader.history(&task.id, 0, usize::MAX)?,
+    };
+    for entry in entries.iter().filter(|entry| is_recent(entry)) {
+        printer.print(context, &task, entry)?;
     }
+    let last_seq = match (entries.last(), logs.lines) {
+        (Some(last), _) => last.seq,
+        // All saved entries count as printed.
+        (None, Some(0)) => task.seq,
+        (None, _) => 0,
+    };
     if logs.follow && !task.status.ends_waiting() {
         return crate::cli::follow::follow_after(context, &task, reader, last_seq, false);
     }

@@ -58,7 +58,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         let effect = match version.map(ProtocolVersion::era) {
             _ if !keeps_running => "",
             _ if task.is_queued() => "; it was not sent, and won't be",
-            Some(Era::Modern) => "; its connection was closed, which stops it on the server",
+            Some(Era::Modern) => "; its connection was closed, which stops it for good",
             _ => "; the call keeps running on the server (not cancelled)",
         };
         context.print(&format!("{} {done}{effect}", task.id))?;

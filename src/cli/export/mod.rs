@@ -28,14 +28,11 @@ use crate::{
 /// The version of the export format; new fields do not change it.
 const FORMAT: u32 = 1;
 
-/// History entries read at a time.
-const CHUNK: usize = 512;
-
 impl Exporter<'_> {
     /// The export as text, without a trailing newline.
     pub(super) fn render(&self, reader: &mut Reader, task: &Task) -> Result<String, StoreError> {
         let links = reader.links()?;
-        let entries = history(reader, task)?;
+        let entries = reader.history(&task.id, 0, usize::MAX)?;
         let result = reader.result(&task.id)?;
         let redaction = Redaction::of(self, &links, task);
         let link = links.iter().find(|link| link.name == task.server);
@@ -91,18 +88,6 @@ pub(super) fn for_screen(
     };
     let text = exporter.render(&mut reader, &task)?;
     Ok(format!("{text}\n"))
-}
-
-fn history(reader: &mut Reader, task: &Task) -> Result<Vec<HistoryEntry>, StoreError> {
-    let mut all: Vec<HistoryEntry> = Vec::new();
-    loop {
-        let after = all.last().map_or(0, |entry| entry.seq);
-        let more = reader.history(&task.id, after, CHUNK)?;
-        if more.is_empty() {
-            return Ok(all);
-        }
-        all.extend(more);
-    }
 }
 
 fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {

@@ -208,6 +208,11 @@ impl HttpError {
     pub const fn is_transient(&self) -> bool {
         matches!(self.status, 408 | 425 | 429 | 502..=504)
     }
+
+    /// Whether the server did not act on the request: it was busy, or a login page in its place redirected the request.
+    pub const fn is_undelivered(&self) -> bool {
+        self.is_transient() || matches!(self.status, 300..=399)
+    }
 }
 
 /// A JSON-RPC error object.

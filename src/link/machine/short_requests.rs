@@ -139,7 +139,7 @@ impl Link {
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {
-                Some(refusal) if refusal.is_transient() => {
+                Some(refusal) if refusal.is_undelivered() => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
                 // A server that refuses an answer no longer waits for it.
@@ -147,7 +147,7 @@ impl Link {
                 None => self.reply_unheard(id, in_flight, None),
             },
             RequestKind::Standalone => self.standalone_ended(None),
-            RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_transient()) => {
+            RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {
                 self.announced();
             }
             RequestKind::Announce if self.connection == ConnectionState::Announcing => {

@@ -365,12 +365,12 @@ impl Link {
         let Some(task) = &active.task.server_task else {
             return;
         };
-        let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
-        let is_expired = task.expires_at().is_some_and(|at| wall >= at);
-        if !(is_proved || is_bound || is_expired) {
+        if !is_proved {
             let why = format!("the server does not know the task: {}", error.message);
             return self.poll_failed(id, why, None);
         }
+        let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
+        let is_expired = task.expires_at().is_some_and(|at| wall >= at);
         if active.is_asked(ControlKind::Cancelling) && active.was_cancelled() {
             // A server may drop a task once it is cancelled.
             return self.conclude(id, Status::Cancelled, None);

@@ -143,6 +143,8 @@ pub(super) struct InFlight {
     /// The server session that it was sent in; a refusal says nothing about any other session.
     pub(super) session_number: u64,
     pub(super) is_modern: bool,
+    /// How many requests it took beyond the first, most likely because of redirects.
+    pub(super) more_requests: u32,
     /// A POST of HTTP+SSE: its response comes on the single stream.
     pub(super) is_by_legacy_sse: bool,
 }

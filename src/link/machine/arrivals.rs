@@ -102,9 +102,13 @@ impl Link {
             return;
         };
         self.published.is_server_stale |= in_flight.sent_at.is_some();
-        in_flight.came = no_message(body).filter(|_| in_flight.request_id.is_some());
         let page = no_message(body).filter(|_| matches!(body, Body::Other { .. }));
         let awaits_message = in_flight.request_id.is_some();
+        // Whatever answers a notification is fine, but a redirect most likely led to a login page.
+        in_flight.came = match &page {
+            Some(_) if in_flight.more_requests > 0 => page.clone(),
+            _ => no_message(body).filter(|_| awaits_message),
+        };
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
             RequestKind::Stream(id) => {
@@ -221,6 +225,9 @@ impl Link {
     /// are beyond the budget; so are theirs.
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
         self.in_flight.sent += u64::from(more);
+        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
+            in_flight.more_requests = more;
+        }
         let now = self.now;
         match self
             .in_flight
@@ -248,13 +255,14 @@ impl Link {
     }
 
     pub(super) fn exchange_ended(&mut self, in_flight: &InFlight, broken: Option<String>) {
+        let is_taken = broken.is_none() && in_flight.came.is_none();
         match &in_flight.kind {
             RequestKind::Stream(id) => self.stream_ended(&id.clone(), broken),
-            RequestKind::Announce if broken.is_none() => self.announced(),
-            RequestKind::Cancel(id) if broken.is_none() && in_flight.request_id.is_none() => {
+            RequestKind::Announce if is_taken => self.announced(),
+            RequestKind::Cancel(id) if is_taken && in_flight.request_id.is_none() => {
                 self.cancel_taken(&id.clone());
             }
-            RequestKind::Reply(Some((id, key))) if broken.is_none() => {
+            RequestKind::Reply(Some((id, key))) if is_taken => {
                 self.question_delivered(&id.clone(), &key.clone());
             }
             // Any response shows that the server is there.

@@ -91,6 +91,7 @@ impl Link {
                 sent_at: None,
                 after: None,
                 came: None,
+                more_requests: 0,
                 session_number: self.record.session_number,
                 is_modern: active.is_modern(),
                 is_by_legacy_sse: true,

@@ -82,6 +82,7 @@ impl Link {
                 sent_at: (after.is_none() && is_short).then_some(self.now.mono),
                 after,
                 came: None,
+                more_requests: 0,
                 session_number: self.record.session_number,
                 is_modern: version.is_some_and(|version| version.era() == Era::Modern),
                 is_by_legacy_sse: target.is_some(),

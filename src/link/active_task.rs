@@ -493,16 +493,14 @@ impl ActiveTask {
     /// Whether the result is not being waited for yet, on whose stream the server is likely to ask again.
     pub(super) fn task_asks_later(&self, answers: &[Question]) -> bool {
         let served = self.served.as_ref();
-        served.is_some_and(|served| {
-            served.fetching.is_none() && answers.iter().any(|it| served.asks_again(it))
-        })
+        served.is_some_and(|served| served.fetching.is_none() && served.asks_again(answers))
     }
 
     /// Until when answers wait for a stream, if the stream was requested again or soon will be. Some servers drop a
     /// result that no stream takes, and the answer may bring one at once.
     pub(super) fn stream_for_answers(&self, now: Mono, answers: &[Question]) -> Option<Mono> {
         let served = self.served.as_ref();
-        if served.is_some_and(|served| answers.iter().any(|it| served.asks_again(it))) {
+        if served.is_some_and(|served| served.asks_again(answers)) {
             return Some(now.after(ASKED_AGAIN_WITHIN));
         }
         let is_of_stream =

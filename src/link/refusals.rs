@@ -19,6 +19,13 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
+    /// Counts a refusal. Returns whether those in a row prove something.
+    pub(super) fn count_in(in_a_row: &mut Option<Self>, proof: Proof, now: Mono) -> bool {
+        let refusals = in_a_row.get_or_insert_with(|| Self::none_since(now));
+        refusals.add();
+        refusals.are(proof, now)
+    }
+
     pub(super) fn none_since(now: Mono) -> Self {
         Self {
             since: now,

@@ -64,8 +64,8 @@ impl AnswersDue {
         is_due || is_leaving && matches!(self, Self::WithStream(_))
     }
 
-    /// The wait for the stream begins anew, for instance because the server can't be reached.
-    pub(super) fn wait_anew(&mut self) {
+    /// Restarts the wait for the stream.
+    pub(super) fn restart_wait(&mut self) {
         if let Self::WithStream(_) = self {
             *self = Self::At(Mono(0));
         }

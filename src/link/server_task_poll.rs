@@ -34,7 +34,7 @@ const TASK_GONE: Proof = Proof {
     count: 4,
 };
 
-/// How soon after the server can be reached again a task asks again what nobody has answered to its knowledge.
+/// How long an answer waits for the server to ask its question again.
 pub(super) const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The polling of one server task.
@@ -94,17 +94,17 @@ impl ServerTaskPoll {
 
     /// The server does not know the task. Returns whether that proves that it is gone.
     pub(super) fn is_gone(&mut self, now: Mono) -> bool {
-        let refusals = self
-            .refusals
-            .get_or_insert_with(|| Refusals::none_since(now));
-        refusals.add();
-        refusals.are(TASK_GONE, now)
+        Refusals::count_in(&mut self.refusals, TASK_GONE, now)
     }
 
-    /// Whether a question is likely to be asked again, under another id: the stream of the result that it came on is over.
-    pub(super) fn asks_again(&self, question: &Question) -> bool {
-        let is_over = self.fetching.is_none() || !self.asked_here.contains(&question.key);
-        is_over && question.is_unsent && question.is_of_task_stream()
+    /// Whether the server will probably ask one of these questions again, under another id, because the stream that it was
+    /// asked on has ended.
+    pub(super) fn asks_again(&self, questions: &[Question]) -> bool {
+        let has_ended = |question: &Question| {
+            self.fetching.is_none() || !self.asked_here.contains(&question.key)
+        };
+        let mut unsent = questions.iter().filter(|question| question.is_unsent);
+        unsent.any(|question| question.is_of_task_stream() && has_ended(question))
     }
 
     /// Polls soon, because the task has probably changed. While a poll is in flight, its response sets the next time.

@@ -226,7 +226,7 @@ impl Link {
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
         self.in_flight.sent += u64::from(more);
         if let Some(in_flight) = self.in_flight.get_mut(exchange) {
-            in_flight.more_requests = more;
+            in_flight.more_requests += more;
         }
         let now = self.now;
         match self

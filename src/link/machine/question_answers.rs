@@ -78,7 +78,7 @@ impl Link {
     pub(super) fn step_answers(&mut self, id: &TaskId) {
         if self.connection != ConnectionState::Ready || !self.reachability.may_send(self.now) {
             if let Some(active) = self.tasks.get_mut(id) {
-                active.answers.wait_anew();
+                active.answers.restart_wait();
             }
             return;
         }

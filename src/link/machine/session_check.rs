@@ -141,11 +141,6 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        let refusals = active
-            .recovery
-            .refusals
-            .get_or_insert_with(|| Refusals::none_since(self.now.mono));
-        refusals.add();
-        refusals.are(proof, self.now.mono)
+        Refusals::count_in(&mut active.recovery.refusals, proof, self.now.mono)
     }
 }

@@ -430,7 +430,7 @@ impl Link {
         {
             served.fetching = Some(exchange);
             served.asked_here.clear();
-            active.answers.wait_anew();
+            active.answers.restart_wait();
         }
     }
 

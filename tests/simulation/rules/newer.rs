@@ -790,6 +790,18 @@ fn a_possible_task_is_not_lost_with_its_session() {
     }
 }
 
+/// A core task that waits for an answer; its result is being fetched.
+fn core_task_that_asks() -> Bench {
+    let mut bench = Bench::core("required", None);
+    bench.start("steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
+        "status": "input_required", "pollInterval": 1000}}});
+    bench.bring(call, event("m", &made));
+    bench
+}
+
 /// The requests of the server that were declined, by their ids.
 fn declined(bench: &Bench) -> Vec<Value> {
     let bodies = bench
@@ -805,13 +817,7 @@ fn declined(bench: &Bench) -> Vec<Value> {
 
 #[test]
 fn a_question_repeated_on_another_stream_counts_once() {
-    let mut bench = Bench::core("required", None);
-    bench.start("steps", Limits::default());
-    let (call, request_id) = bench.last_post("tools/call");
-    bench.bring(call, opened());
-    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
-        "status": "input_required", "pollInterval": 1000}}});
-    bench.bring(call, event("m", &made));
+    let mut bench = core_task_that_asks();
     let asks = |number: u64, message: &str| {
         json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": message,
             "_meta": {"progressToken": number, "io.modelcontextprotocol/related-task": {"taskId": "t"}}}})
@@ -848,13 +854,7 @@ fn a_question_repeated_on_another_stream_counts_once() {
 #[test]
 fn an_offline_answer_goes_to_the_question_when_it_is_asked_again() {
     for (is_asked_again, expected) in [(true, 2), (false, 0)] {
-        let mut bench = Bench::core("required", None);
-        bench.start("steps", Limits::default());
-        let (call, request_id) = bench.last_post("tools/call");
-        bench.bring(call, opened());
-        let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
-            "status": "input_required", "pollInterval": 1000}}});
-        bench.bring(call, event("m", &made));
+        let mut bench = core_task_that_asks();
         let asks = |number: u64| {
             json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {"message": "sure?",
                 "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t"}}}})

@@ -14,10 +14,14 @@ use crate::{
         task_document,
     },
     domain::{
-        Connectivity, ServerName, SessionEvent, SessionRequest, Status, Task, TaskId, TaskView,
+        Connectivity, ServerName, SessionEvent, SessionRequest, SessionRequestId, Status, Task,
+        TaskId, TaskView,
     },
     store::{ListFilter, Reader},
 };
+
+/// The number of the only request.
+const RETRY: SessionRequestId = 1;
 
 /// `wait`.
 pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, CliError> {
@@ -44,11 +48,9 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result
         let servers = servers.all()?;
         blocked = block_on(async {
             let mut live = LiveSession::open(context, servers)?;
-            // A sign-in may have just succeeded.
-            let blocked = match live.try_request(context, SessionRequest::RetryNow).await {
-                Ok(_) => wait_for(context, &mut live, wait, &mut ended, &mut open).await,
-                Err(fail) => Err(fail),
-            };
+            // A sign-in may have just succeeded. A task may end before the response.
+            live.send_as(RETRY, SessionRequest::RetryNow);
+            let blocked = wait_for(context, &mut live, wait, &mut ended, &mut open).await;
             // Do not stay for tasks that cannot finish without a person.
             let ours: Vec<TaskId> = match &blocked {
                 Ok(Some(_)) => open.iter().map(|task| task.id.clone()).collect(),
@@ -125,6 +127,7 @@ async fn wait_for(
     open: &mut Vec<Task>,
 ) -> Result<Option<CliError>, CliError> {
     let mut reported: Vec<ServerName> = Vec::new();
+    let mut has_retried = false;
     while !is_enough(wait, ended, open) {
         match live.next(context).await? {
             LiveEvent::Session(SessionEvent::Erased(gone))
@@ -132,6 +135,7 @@ async fn wait_for(
             {
                 return Ok(Some(forgotten_error(context, &gone)));
             }
+            LiveEvent::Session(SessionEvent::Response { .. }) => has_retried = true,
             LiveEvent::Session(_) => {}
             LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
             LiveEvent::Interrupted | LiveEvent::Terminated => {
@@ -154,7 +158,7 @@ async fn wait_for(
             return Ok(Some(forgotten_error(context, &view.task.id)));
         }
         let signed_out: Vec<ServerName> = views()
-            .filter(|view| view.contact == Connectivity::NeedsLogin)
+            .filter(|view| has_retried && view.contact == Connectivity::NeedsLogin)
             .map(|view| view.task.server.clone())
             .collect();
         let is_blocked = signed_out.len() == open.len() && !is_enough(wait, ended, open);

@@ -60,6 +60,8 @@ mod simulation {
             1_000_060_740,
             1_000_061_733,
             1_000_089_852,
+            59_720,
+            1_000_011_596,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -153,11 +153,12 @@ impl Link {
 
     /// Decides how a call is made.
     fn plan_call(&self, active: &ActiveTask, tool: Option<&Tool>) -> CallPlan {
-        // What a process keeps for a later call is its own affair: no call of ours continues in another one.
+        let keeps_checkpoint =
+            |tool: &Tool| tool.keeps_checkpoint(&self.record.tools, &self.record.convention);
+        // What a process keeps for a later call is its own affair: no call of ours continues in another one. Elsewhere, a
+        // repeat without the client id would run the tool a second time, whatever the tool's schema says by now.
         let is_checkpoint = !self.record.is_process()
-            && tool.is_some_and(|tool| {
-                tool.keeps_checkpoint(&self.record.tools, &self.record.convention)
-            });
+            && (active.task.resumability.checkpoint || tool.is_some_and(keeps_checkpoint));
         let capabilities = self.capabilities(Some(&active.task));
         let (era, era_reason) = capabilities.era_of(&active.task.tool, tool, is_checkpoint);
         let is_stateful = era == Era::Stateful;

@@ -89,7 +89,17 @@ impl Link {
         if let Some(server_task) = &active.task.server_task {
             self.index
                 .add_server_task(server_task.id.clone(), id.clone());
-            active.served = Some(ServerTaskPoll::new(now));
+            // The process before may have delivered it without hearing so.
+            let may_have_answer = |question: &&Question| {
+                question.source == QuestionSource::TaskInput
+                    && question.answer.is_some()
+                    && !(question.is_delivered || question.is_unsent)
+            };
+            let unheard = active.task.questions.iter().find(may_have_answer);
+            active.served = Some(ServerTaskPoll {
+                unheard: unheard.map(|question| (question.key.clone(), now)),
+                ..ServerTaskPoll::new(now)
+            });
             return self.gather();
         }
         if active.is_modern() {

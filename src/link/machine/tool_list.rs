@@ -135,11 +135,11 @@ impl Link {
         }
     }
 
-    /// The server would not list its tools; a call can still be tried.
+    /// The server would not list its tools. The tools known from before count on, and any other call can still be tried.
     pub(super) fn tools_refused(&mut self, said: &str) {
         let words = format!("{} did not list its tools: {said}", self.record.name);
         self.refuse_queued(&RequestError::Usage(words));
-        self.have_tools(self.session_version(), Vec::new());
+        self.have_tools(self.session_version(), self.record.tools.clone());
     }
 }
 

@@ -130,6 +130,11 @@ impl SessionCheck {
         self.next_at
     }
 
+    /// How often the session was asked for, or the server looked for.
+    pub(super) fn tries(&self) -> u32 {
+        self.pings.saturating_add(self.searches)
+    }
+
     /// The session is asked for again. Returns whether the server is to be looked for instead.
     pub(super) fn asks(&mut self, now: Mono) -> bool {
         if self.is_by_server || !self.refusals.are(SESSION_GONE, now) {

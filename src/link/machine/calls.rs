@@ -100,11 +100,9 @@ impl Link {
             .get(&id)
             .is_some_and(|active| active.phase() == Phase::Queued);
         if is_queued
-            && self.connection == ConnectionState::Ready
-            && self.record.tools_at.is_some()
+            && self.can_call(&id)
             && self.reachability.down().is_none()
             && !self.waits_for_standalone(&id)
-            && self.is_ready_for(&id)
         {
             self.send_call(&id);
         }
@@ -142,13 +140,14 @@ impl Link {
             }
     }
 
-    /// Whether what its call needs to know of the server is known.
-    pub(super) fn is_ready_for(&self, id: &TaskId) -> bool {
-        let asked = self
-            .tasks
-            .get(id)
-            .and_then(|active| active.task.options.protocol);
-        self.missing_for(asked).is_none()
+    /// Whether there is a session that nothing speaks against, and what the call needs to know of the server is known.
+    pub(super) fn can_call(&self, id: &TaskId) -> bool {
+        let active = self.tasks.get(id);
+        let asked = active.and_then(|active| active.task.options.protocol);
+        self.connection == ConnectionState::Ready
+            && self.record.tools_at.is_some()
+            && !self.is_session_doubted()
+            && self.missing_for(asked).is_none()
     }
 
     /// Decides how a call is made.

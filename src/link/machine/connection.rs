@@ -337,7 +337,7 @@ impl Link {
             }
             self.out_of_stream(&id, Status::Lost(reason), after_restart);
         }
-        self.schedule.needs_advance = true;
+        self.show_all();
     }
 
     /// Something was served in this session, so the next one does not follow on a failure.

@@ -345,11 +345,7 @@ impl Link {
         if !active.task.is_open() || !active.is_active() {
             return;
         }
-        let can_call = self.connection == ConnectionState::Ready
-            && self.record.tools_at.is_some()
-            && active.intent.is_none()
-            && !self.is_session_doubted()
-            && self.is_ready_for(id);
+        let can_call = active.intent.is_none() && self.can_call(id);
         let (is_resent, is_queued) = (
             active.was_unsent,
             active.phase() == Phase::Queued && active.stream == StreamState::None,

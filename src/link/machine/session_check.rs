@@ -36,7 +36,7 @@ impl Link {
             let said = check.take_server_text();
             return self.session_gone(said.as_deref());
         }
-        self.schedule.needs_advance = true;
+        self.show_all();
     }
 
     /// An MCP server answered `initialize`, so what it refuses from now on proves something. The session that it opened
@@ -51,7 +51,7 @@ impl Link {
     /// Something was served in a session.
     pub(super) fn session_lives(&mut self, session: Option<u64>) {
         if session == Some(self.record.session_number) && self.session.check.take().is_some() {
-            self.schedule.needs_advance = true;
+            self.show_all();
         }
     }
 

@@ -143,6 +143,18 @@ impl Link {
                 why: served.why.clone().unwrap_or_default(),
             };
         }
+        if let Some(check) = self
+            .session
+            .check
+            .as_ref()
+            .filter(|_| active.task.is_queued())
+        {
+            return Connectivity::Reconnecting {
+                attempt: check.tries(),
+                next: in_wall(check.next_at()),
+                why: "checking whether the server still knows the MCP session".to_owned(),
+            };
+        }
         let why = |otherwise: &str| match &active.recovery.disconnection {
             Some(disconnection) => disconnection.why.clone(),
             None => otherwise.to_owned(),

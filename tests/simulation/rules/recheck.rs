@@ -255,6 +255,35 @@ fn a_404_every_time_for_ten_seconds_is_proof() {
     ));
 }
 
+#[test]
+fn a_call_that_waits_for_the_check_of_the_session_says_so() {
+    let (mut bench, call, _) = silent_after_step();
+    bench.broken(call);
+    bench.secs(1);
+    bench.refuse_since(0, 404);
+    let second = TaskId::from_bits(1);
+    let contact = |bench: &Bench| {
+        let mut views = bench.views.iter().rev();
+        let view = views.find(|view| view.task.id == second);
+        view.map(|view| view.contact.clone())
+    };
+    bench.start_as(second.clone(), "steps", Limits::default());
+    let Some(Connectivity::Reconnecting { why, .. }) = contact(&bench) else {
+        panic!("{:?}", contact(&bench));
+    };
+    assert_eq!(
+        why,
+        "checking whether the server still knows the MCP session"
+    );
+    bench.secs(1);
+    bench.answer("ping", &json!({}));
+    let contact = contact(&bench);
+    assert!(
+        matches!(contact, Some(Connectivity::Live { .. })),
+        "{contact:?}"
+    );
+}
+
 /// Refuses every GET, ping and `initialize` sent since as a proxy does that does not find its server.
 fn refuse_as_proxy(bench: &mut Bench, seen: usize) {
     let late: Vec<ExchangeId> = bench.sent[seen..]

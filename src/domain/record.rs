@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Caller, ControlRequest, Entries, EraReason, Limits, NewCall, OnInput, Progress,
+    Caller, ControlRequest, EraReason, HistoryEntry, Limits, NewCall, OnInput, Progress,
     ProtocolVersion, Question, QuestionSource, Resumability, ServerName, ServerTask, Status,
     TaskId, Wall, fraction_in, text,
 };
@@ -410,7 +410,7 @@ pub enum Row {
         /// The task.
         task: TaskId,
         /// The entries to append.
-        entries: Entries,
+        entries: Vec<HistoryEntry>,
     },
     /// Save a result.
     Result {

@@ -3,7 +3,9 @@
 //! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
 //! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
 
-use crate::domain::{ByteShare, Entries, HistoryEntry, HistoryEvent, SharedByteCount, text};
+use std::collections::VecDeque;
+
+use crate::domain::{ByteShare, HistoryEntry, HistoryEvent, SharedByteCount, text};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -49,7 +51,7 @@ pub(super) struct Pending {
     older: Vec<HistoryEntry>,
     /// Steps among it.
     older_steps: usize,
-    newest: Entries,
+    newest: VecDeque<HistoryEntry>,
     /// About how much memory all that takes.
     part: ByteShare,
     /// Counts what is thinned.
@@ -81,7 +83,7 @@ impl Pending {
     pub(super) fn push(&mut self, entry: HistoryEntry) {
         let is_long = entry.seq > STEPS_KEPT;
         self.part.add(weight(&entry.what));
-        self.newest.push(entry);
+        self.newest.push_back(entry);
         // One in, one out: what goes makes room for what comes.
         if is_long
             && self.older.len() + self.newest.len() > AT_ONCE
@@ -120,7 +122,7 @@ impl Pending {
     }
 
     /// Takes everything out.
-    pub(super) fn take(&mut self) -> Entries {
+    pub(super) fn take(&mut self) -> Vec<HistoryEntry> {
         let Self {
             mut older,
             newest,
@@ -128,7 +130,7 @@ impl Pending {
             ..
         } = self.emptied();
         if older.is_empty() {
-            return newest;
+            return newest.into();
         }
         if let Some((seq, count)) = mark
             && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
@@ -139,7 +141,8 @@ impl Pending {
                 text::plural(count, "progress step")
             ));
         }
-        older.into_iter().chain(newest.iter()).collect()
+        older.extend(newest);
+        older
     }
 
     fn emptied(&mut self) -> Self {
@@ -148,7 +151,7 @@ impl Pending {
     }
 
     /// Puts back what was taken and could not be written.
-    pub(super) fn put_back(&mut self, entries: &Entries) {
+    pub(super) fn put_back(&mut self, entries: Vec<HistoryEntry>) {
         let Self {
             older,
             newest,
@@ -156,10 +159,10 @@ impl Pending {
             ..
         } = self.emptied();
         // What came since may be thinned already, and its mark stands among the older ones.
-        (self.older, self.mark) = (entries.iter().chain(older).collect(), mark);
+        (self.older, self.mark) = (entries.into_iter().chain(older).collect(), mark);
         self.part
             .add(self.older.iter().map(|entry| weight(&entry.what)).sum());
-        for entry in newest.iter() {
+        for entry in newest {
             self.push(entry);
         }
     }
@@ -225,7 +228,7 @@ mod tests {
             });
             assert!(pending.part.bytes() < 8 * 1024 * 1024);
         }
-        let kept: Vec<HistoryEntry> = pending.take().iter().collect();
+        let kept = pending.take();
         assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
         assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
         assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
@@ -247,11 +250,11 @@ mod tests {
         let mut pending = Pending::default();
         (1..=5).for_each(|seq| pending.push(step(seq)));
         let taken = pending.take();
-        pending.put_back(&taken);
+        pending.put_back(taken);
         assert!(!pending.is_empty(), "nothing may have come since");
         let taken = pending.take();
         (6..=9).for_each(|seq| pending.push(step(seq)));
-        pending.put_back(&taken);
+        pending.put_back(taken);
         let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
         assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
     }

@@ -25,8 +25,7 @@ use super::{
 };
 use crate::{
     domain::{
-        Entries, EventId, HistoryEntry, LinkRecord, NotifyLevel, Row, ServerName, Task, TaskId,
-        Wall, text,
+        EventId, HistoryEntry, LinkRecord, NotifyLevel, Row, ServerName, Task, TaskId, Wall, text,
     },
     store::{
         quarantine::{quarantine, set_aside_as},
@@ -445,14 +444,18 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
 }
 
 /// Adds entries newer than the newest saved one, so that a repeated save duplicates nothing.
-fn append(transaction: &Transaction<'_>, task: &str, entries: &Entries) -> rusqlite::Result<()> {
+fn append(
+    transaction: &Transaction<'_>,
+    task: &str,
+    entries: &[HistoryEntry],
+) -> rusqlite::Result<()> {
     let sql = "SELECT last_seq FROM history WHERE task = ?1 ORDER BY first_seq DESC LIMIT 1";
     let newest = first(transaction, sql, [task], |row| row.get(0))?.map_or(0, unsigned);
-    let fresh: Vec<HistoryEntry> = entries.iter().filter(|entry| entry.seq > newest).collect();
-    if fresh.is_empty() {
+    let saved = entries.partition_point(|entry| entry.seq <= newest);
+    let Some(fresh) = entries.get(saved..).filter(|fresh| !fresh.is_empty()) else {
         return Ok(());
-    }
-    let steps = insert_chunk(transaction, task, &fresh)?;
+    };
+    let steps = insert_chunk(transaction, task, fresh)?;
     let total: i64 = transaction
         .prepare_cached(
             "INSERT INTO history_size (task, steps, left_out) VALUES (?1, ?2, 0) \

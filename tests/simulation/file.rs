@@ -41,7 +41,7 @@ impl File {
                 }
                 Row::History { task, entries } => {
                     let all = self.history.entry(task.clone()).or_default();
-                    for entry in entries.iter() {
+                    for entry in entries {
                         if let Some(old) = all.get(&entry.seq)
                             && *old != entry
                         {

@@ -141,7 +141,7 @@ impl Link {
                 }
                 Row::History { task, entries } => {
                     if let Some(active) = self.tasks.get_mut(&task) {
-                        active.saving.pending.put_back(&entries);
+                        active.saving.pending.put_back(entries);
                     }
                 }
                 Row::Result { task, json } => {

@@ -223,7 +223,7 @@ impl Wire {
         for row in rows {
             match row {
                 Row::Task(task) => self.task = Some(*task),
-                Row::History { entries, .. } => self.history.extend(entries.iter()),
+                Row::History { entries, .. } => self.history.extend(entries),
                 Row::Result { json, .. } => self.result = Some(json),
                 Row::Link(_) | Row::Erase(_) => {}
             }

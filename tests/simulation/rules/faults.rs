@@ -416,7 +416,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
         HistoryEvent::Progress { value, .. } => Some(value),
         _ => None,
     };
-    entries.flatten().filter_map(value).collect()
+    entries.flatten().cloned().filter_map(value).collect()
 }
 
 fn all_steps() -> Vec<f64> {

@@ -273,7 +273,7 @@ fn failed_polls_are_no_outage_if_notifications_arrive() {
             }
             bench.secs(1);
         }
-        let is_cut = |entry: &longhaul::domain::HistoryEntry| {
+        let is_cut = |entry: &&longhaul::domain::HistoryEntry| {
             matches!(entry.what, HistoryEvent::Contact { .. })
         };
         let lines = bench.rows.iter().map(|row| match row {

@@ -17,6 +17,7 @@ fn history(bench: &Bench) -> Vec<HistoryEntry> {
             _ => None,
         })
         .flatten()
+        .cloned()
         .collect()
 }
 

@@ -1,11 +1,8 @@
 //! Parses the JSON-RPC messages in an event, borrowing from its text where possible.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
@@ -91,94 +88,25 @@ impl Incoming<'_> {
     }
 }
 
-/// A JSON-RPC message. Progress parameters are parsed in the same pass if the method precedes them, as all SDKs write
-/// it.
-#[derive(Default)]
+/// A JSON-RPC message.
+#[derive(Deserialize)]
 struct RawMessage<'a> {
+    #[serde(borrow)]
     id: Option<&'a RawValue>,
+    #[serde(borrow)]
     method: Option<Text<'a>>,
-    params: Option<Params<'a>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    /// `null` is a result too, unlike nothing at all.
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
-enum Params<'a> {
-    Raw(&'a RawValue),
-    Progress(ProgressParams<'a>),
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
 }
-
-impl<'de: 'a, 'a> Deserialize<'de> for RawMessage<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(field_identifier, rename_all = "lowercase")]
-        enum Key {
-            Id,
-            Method,
-            Params,
-            Result,
-            Error,
-            #[serde(other)]
-            Other,
-        }
-
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = RawMessage<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON-RPC message")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                /// A duplicate key is ambiguous, so the message is rejected.
-                fn set<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
-                    slot: &mut Option<T>,
-                    name: &'static str,
-                    map: &mut A,
-                ) -> Result<(), A::Error> {
-                    if slot.is_some() {
-                        return Err(serde::de::Error::duplicate_field(name));
-                    }
-                    *slot = map.next_value()?;
-                    Ok(())
-                }
-                let mut read = RawMessage::default();
-                while let Some(key) = map.next_key()? {
-                    match key {
-                        Key::Id => set(&mut read.id, "id", &mut map)?,
-                        Key::Method => set(&mut read.method, "method", &mut map)?,
-                        Key::Result => {
-                            set(&mut read.result, "result", &mut map)?;
-                            // `null` is a result too, unlike nothing at all.
-                            read.result.get_or_insert(RawValue::NULL);
-                        }
-                        Key::Error => set(&mut read.error, "error", &mut map)?,
-                        Key::Params if read.params.is_some() => {
-                            return Err(serde::de::Error::duplicate_field("params"));
-                        }
-                        Key::Params => {
-                            let is_progress = read.id.is_none()
-                                && read.method.as_ref().is_some_and(|name| name.0 == PROGRESS);
-                            read.params = if is_progress {
-                                Some(Params::Progress(map.next_value()?))
-                            } else {
-                                map.next_value::<Option<&RawValue>>()?.map(Params::Raw)
-                            };
-                        }
-                        Key::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(read)
-            }
-        }
-        from.deserialize_map(Object)
-    }
-}
-
-/// The most frequent method.
-const PROGRESS: &str = "notifications/progress";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -247,16 +175,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         };
         return Some(Incoming::Response { id, outcome });
     };
-    let params = match (message.params, message.id) {
-        (Some(Params::Progress(params)), None) => return progress(params),
-        // The id came last: this is a request with the name of a notification.
-        (Some(Params::Progress(_)), Some(id)) => {
-            let params = "{}";
-            return Some(Incoming::Request { id, method, params });
-        }
-        (Some(Params::Raw(params)), _) => params.get(),
-        (None, _) => "{}",
-    };
+    let params = message.params.map_or("{}", RawValue::get);
     if let Some(id) = message.id {
         // Both are repeated in the response; real ones are much shorter.
         if id.get().len().max(method.len()) > text::NAME_BYTES {
@@ -265,7 +184,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         return Some(Incoming::Request { id, method, params });
     }
     Some(match method.as_ref() {
-        PROGRESS => {
+        "notifications/progress" => {
             return serde_json::from_str(params).map_or(Some(Incoming::Unreadable), progress);
         }
         "notifications/message" => {

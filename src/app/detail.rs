@@ -268,7 +268,7 @@ fn cases(task: &Task) -> Vec<String> {
             ]
         }
         Some(Resumable::Checkpoint) => [
-            "longhaul resumes the stream; if that is gone, the checkpoint",
+            "longhaul resumes the stream, or continues from the checkpoint",
             "the same, once a keeper runs again",
             "longhaul resumes from the checkpoint in a new session",
         ],

@@ -69,7 +69,7 @@ fn outcomes(state: &State) -> Option<String> {
         let until = match (until.0, totals.likely.len()) {
             (i64::MAX, _) => String::new(),
             (_, 1) => format!(" until about {}", state.clock_day(*until)),
-            _ => format!(", the first until about {}", state.clock_day(*until)),
+            _ => format!(" (one only until about {})", state.clock_day(*until)),
         };
         parts.push(format!("{count} likely resumable{until}"));
     }

@@ -13,6 +13,8 @@ pub struct Counts {
     pub needs: usize,
     /// Running tasks.
     pub running: usize,
+    /// Tasks whose call waits to be sent.
+    pub queued: usize,
     /// Paused tasks.
     pub paused: usize,
     /// Ended tasks.
@@ -70,6 +72,7 @@ impl TaskTotals {
         let count = match (task_row.group(), &task_row.view.task.status) {
             (Group::NeedsYou, _) => &mut counts.needs,
             (_, Status::Paused) => &mut counts.paused,
+            (Group::Running, _) if task_row.view.task.is_queued() => &mut counts.queued,
             (Group::Running, _) => &mut counts.running,
             (Group::Finished, _) => &mut counts.finished,
         };

@@ -61,7 +61,7 @@ Faults:
   cut[=SECONDS]     close all connections and accept none for this long
   restart           restart the server
   stall[=SECONDS]   keep connections open, but send nothing for this long
-  drop              close the stream that sends the next event
+  drop              close the connection after the next event
   duplicate         send events again at the next resume
   forget            forget all MCP sessions
   polls[=SECONDS]   answer task polls with an error for this long

@@ -116,15 +116,15 @@ impl EraReason {
             Self::CanBeTask => {
                 Some("this tool can run as a task, which survives a lost connection")
             }
-            Self::CoreTask => Some("this tool can run as a task, but not in 2026-07-28"),
+            Self::CoreTask => Some("this tool can run as a task, but not with MCP 2026-07-28"),
             Self::Checkpoint => Some(
-                "in this revision, the tool keeps running when its connection closes; in 2026-07-28 it would stop",
+                "in this revision, the tool keeps running when its connection closes; with MCP 2026-07-28 it would stop",
             ),
             Self::EventIds => Some(
-                "this tool's events have ids, so its stream can be resumed; in 2026-07-28 a lost connection cancels a plain call",
+                "this tool's events have ids, so its stream can be resumed; with MCP 2026-07-28, a lost connection cancels a plain call",
             ),
             Self::MayGiveIds => Some(
-                "a stream with event ids can be resumed; in 2026-07-28 a lost connection cancels a plain call",
+                "a stream with event ids can be resumed; with MCP 2026-07-28, a lost connection cancels a plain call",
             ),
             Self::NoIds => Some(
                 "this tool's events have no ids in older revisions, so its stream couldn't be resumed there either",

@@ -156,10 +156,10 @@ impl CutReason {
             Self::ExpiredTask => "server task; its TTL has expired",
             Self::ServerProcess => "longhaul runs this server's process, and both end together",
             Self::ModernCall => {
-                "not a server task; in MCP 2026-07-28, a closed connection cancels it"
+                "with MCP 2026-07-28, closing the connection cancels a call that isn't a server task"
             }
             Self::RanPlain => {
-                "the last call of this tool didn't run as a server task, so a closed connection cancels it"
+                "the last call of this tool wasn't a server task, and closing the connection cancels such a call"
             }
             Self::MayBeTask => {
                 "a lost connection cancels the call, unless the server runs it as a task"

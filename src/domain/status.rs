@@ -85,7 +85,7 @@ impl Status {
 #[serde(rename_all = "kebab-case")]
 pub enum LostReason {
     /// The server no longer knows the session that carried the call.
-    #[error("the server no longer knows the session of this call{}{}", restarted(*after_restart), said(server_text.as_deref()))]
+    #[error("the server no longer knows the MCP session of this call{}{}", restarted(*after_restart), said(server_text.as_deref()))]
     SessionGone {
         /// Whether connections were refused just before, which suggests that the server was restarted.
         after_restart: bool,

@@ -22,7 +22,7 @@ impl ActiveTask {
     /// Takes an event that is one step of the present attempt and nothing else, on a stream whose way back is known and
     /// which has no replay gap; its value says that it is new. Returns whether it was one; with any other event nothing has
     /// been done.
-    pub(super) fn took_step(&mut self, now: Stamp, event: &mut Held) -> bool {
+    pub(super) fn record_step(&mut self, now: Stamp, event: &mut Held) -> bool {
         let cursors = self.attempt().map(|attempt| &attempt.cursors);
         let can_go_back = cursors.is_some_and(|cursors| cursors.newest.is_some());
         let is_whole =
@@ -46,10 +46,10 @@ impl ActiveTask {
             return false;
         }
         if let Some(progress) = Progress::reported(value, total, message.map(Into::into)) {
-            self.progressed(now, &token, progress, event.id.as_deref());
+            self.on_progress(now, &token, progress, event.id.as_deref());
         }
         if let Some(event_id) = event.id.take() {
-            self.came_to(now, event_id, true);
+            self.advance_cursor(now, event_id, true);
         }
         self.has_brought(now);
         true
@@ -57,7 +57,7 @@ impl ActiveTask {
 
     /// A step. Within an attempt only a higher value is one, or the same value with another message, by which servers that
     /// don't know how far they are show that they work. Replays and stale reports are not. Returns whether it was one.
-    pub(super) fn progressed(
+    pub(super) fn on_progress(
         &mut self,
         now: Stamp,
         token: &str,
@@ -118,7 +118,7 @@ impl ActiveTask {
 
     /// Moves the cursors of the stream; they go to disk together with what the event changed. Returns whether this is the
     /// first id, with which the stream can be found again.
-    pub(super) fn came_to(&mut self, now: Stamp, event_id: EventId, has_data: bool) -> bool {
+    pub(super) fn advance_cursor(&mut self, now: Stamp, event_id: EventId, has_data: bool) -> bool {
         let Some(attempt) = self.task.attempts.last_mut() else {
             return false;
         };

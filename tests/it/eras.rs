@@ -900,7 +900,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let ran = run(env.path(), &arguments);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
     assert!(
-        ran.err.contains("a closed connection cancels it"),
+        ran.err.contains("closing the connection cancels"),
         "{ran:#?}"
     );
     assert!(proxy.calls("tools/list") > 0);
@@ -925,11 +925,14 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     let mut screen = env.open(&["--protocol", "2026-07-28", "attach", id], (120, 36));
     screen.wait_for_line(&[id, "work", "LOST"]);
     screen.press("]]]]]");
-    screen.wait_for_line(&["if cut", "LOST: not a server task; in MCP 2026-07-28"]);
+    screen.wait_for_line(&[
+        "if cut",
+        "LOST: with MCP 2026-07-28, closing the connection",
+    ]);
     screen.press("n");
     screen.wait_for("▸ work");
     screen.press("\r");
-    screen.wait_for_line(&["if cut: LOST", "a closed connection cancels it"]);
+    screen.wait_for_line(&["if cut: LOST", "closing the connection cancels"]);
     screen.press("\x03\x03");
     screen.end();
     client.signal(Signal::KILL);
@@ -942,7 +945,7 @@ fn a_plain_call_of_the_modern_era_dies_everywhere() {
     );
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:#?}");
     assert!(
-        ran.err.contains("a closed connection cancels it"),
+        ran.err.contains("closing the connection cancels"),
         "{ran:#?}"
     );
     assert_eq!(proxy.calls("tools/call"), 1, "nothing more was sent");

@@ -133,7 +133,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.press("Q");
     screen.wait_for("Stop the keeper?");
-    screen.wait_for("not a server task");
+    screen.wait_for("closing the connection cancels");
     // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Stop the keeper?") && !screen.has_ended() {
         screen.press("y");

@@ -338,7 +338,7 @@ impl Driver<'_> {
         }))
     }
 
-    pub(super) fn all_arrived(&mut self, now: Stamp) {
+    pub(super) fn drain_inbox(&mut self, now: Stamp) {
         let mut batches = std::mem::take(&mut self.received.arrivals);
         self.received.inbox.take(&mut batches);
         self.publishing.arrivals += batches.count();

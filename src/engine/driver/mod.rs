@@ -294,7 +294,7 @@ impl Driver<'_> {
             tokio::select! {
                 () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
                     now = self.clock.now();
-                    self.all_arrived(now);
+                    self.drain_inbox(now);
                 }
                 Some(asked) = inputs.own.recv() => now = self.asked(asked),
                 Some(asked) = inputs.from_clients.recv() => now = self.asked(asked),
@@ -525,7 +525,7 @@ impl Driver<'_> {
         tokio::select! {
             () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
                 let now = self.clock.now();
-                self.all_arrived(now);
+                self.drain_inbox(now);
             }
             Some(outcomes) = self.saves.journal.outcomes() => {
                 let now = self.clock.now();

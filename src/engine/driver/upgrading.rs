@@ -111,7 +111,7 @@ impl Driver<'_> {
         }
         let now = self.clock.now();
         // What they had read before.
-        self.all_arrived(now);
+        self.drain_inbox(now);
         self.feed_all(|| Input::SaveAll, now);
         self.tend_until(until, Self::is_ready).await;
         if self.is_ready() { Ok(()) } else { Err(SAVES) }

@@ -105,7 +105,7 @@ impl Link {
                 if let (Some(id), Some(progress)) = (of, progress)
                     && (task == Some(&id) || !self.has_way_back(&id))
                 {
-                    self.progressed(&id, &token, progress, event_id);
+                    self.on_progress(&id, &token, progress, event_id);
                 }
             }
             Incoming::Log {
@@ -184,7 +184,7 @@ impl Link {
     }
 
     /// A step of a task, on whatever stream it came.
-    pub(super) fn progressed(
+    pub(super) fn on_progress(
         &mut self,
         id: &TaskId,
         token: &str,
@@ -192,7 +192,7 @@ impl Link {
         event_id: Option<&str>,
     ) {
         if let Some(active) = self.tasks.get_mut(id)
-            && active.progressed(self.now, token, progress, event_id)
+            && active.on_progress(self.now, token, progress, event_id)
         {
             self.saver.touch(self.now.mono);
         }
@@ -266,7 +266,7 @@ impl Link {
             (RequestKind::ListTools { .. }, Err(error)) => self.tools_refused(&error.message),
             // Any answer to a ping is a sign of life, an error too.
             (RequestKind::Ping { verifies: Some(id) }, _) => self.verified(&id),
-            (RequestKind::Look(id), Ok(result)) => self.looked(&id, result),
+            (RequestKind::Look(id), Ok(result)) => self.on_checkpoint_list(&id, result),
             (RequestKind::Look(id), Err(_)) => self.look_failed(&id, None),
             (RequestKind::Pause(id), Ok(result)) => self.pause_answered(&id, result),
             (RequestKind::Pause(id), Err(error)) => self.control_refused(&id, &error.message),

@@ -50,7 +50,7 @@ impl Link {
             // The hot path first: an event of a task's stream.
             RequestKind::Stream(id) if !names_endpoint => {
                 let id = id.clone();
-                return self.stream_brought(&id, exchange, arrival);
+                return self.on_stream_event(&id, exchange, arrival);
             }
             RequestKind::Reread(id) if !names_endpoint => {
                 let id = id.clone();

@@ -44,8 +44,7 @@ impl Link {
         };
         let connections = active.take_connections();
         active.activity.last_byte = self.now;
-        let words =
-            format!("{BY_CHECKPOINT} (its stream stayed silent while its checkpoint advanced)");
+        let words = format!("{BY_CHECKPOINT}: its stream stayed silent while it advanced");
         active.notice(self.now, words);
         self.save_vital();
         self.close_all(connections);
@@ -110,7 +109,7 @@ impl Link {
     }
 
     /// The list was read: the checkpoint rule decides.
-    pub(super) fn looked(&mut self, id: &TaskId, result: &str) {
+    pub(super) fn on_checkpoint_list(&mut self, id: &TaskId, result: &str) {
         let now = self.now;
         let answer = protocol::parse_call_result(result);
         if answer.is_error {
@@ -189,7 +188,7 @@ impl Link {
         let is_news = known.is_none_or(|known| known.value < value);
         if let Some(progress) = Progress::reported(value, total, None).filter(|_| is_news) {
             let token = active.attempt().map(|attempt| attempt.token.clone());
-            self.progressed(id, &token.unwrap_or_default(), progress, None);
+            self.on_progress(id, &token.unwrap_or_default(), progress, None);
         }
     }
 

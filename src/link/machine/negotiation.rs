@@ -417,7 +417,7 @@ impl Link {
         } else if self.record.has_extension() {
             "the server also speaks 2026-07-28; each call uses the revision in which it can be resumed"
         } else if self.negotiation.second_best.is_some() {
-            "the server offers no tasks in 2026-07-28, so a lost connection would cancel a call; in older revisions, a stream with event ids can be resumed"
+            "the server offers no tasks with MCP 2026-07-28, so a lost connection would cancel a call; in older revisions, a stream with event ids can be resumed"
         } else {
             "the server supports no newer revision"
         }

@@ -221,7 +221,7 @@ impl Link {
                 ));
             }
             let words = match end.reason() {
-                Some(reason) => format!("{BY_CHECKPOINT} ({reason})"),
+                Some(reason) => format!("{BY_CHECKPOINT}: {reason}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
             if active.notice(now, words) {

@@ -89,7 +89,7 @@ impl Link {
     }
 
     /// An event or a sign of life on a task's stream.
-    pub(super) fn stream_brought(
+    pub(super) fn on_stream_event(
         &mut self,
         id: &TaskId,
         exchange: ExchangeId,
@@ -120,7 +120,7 @@ impl Link {
             active.saving.is_dirty = true;
         }
         let mut event = Held { id: event_id, data };
-        if active.took_step(now, &mut event) {
+        if active.record_step(now, &mut event) {
             self.in_flight.last_traffic = now.mono;
             return self.saver.touch(now.mono);
         }
@@ -179,7 +179,7 @@ impl Link {
             return self.reread_or_pass(id, event);
         }
         if is_ours && let Some(event_id) = event.id {
-            self.came_to(id, event_id, has_data);
+            self.advance_cursor(id, event_id, has_data);
         }
         let Some(active) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;
@@ -189,7 +189,7 @@ impl Link {
     }
 
     /// Moves the cursors of a stream.
-    fn came_to(&mut self, id: &TaskId, event_id: EventId, has_data: bool) {
+    fn advance_cursor(&mut self, id: &TaskId, event_id: EventId, has_data: bool) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -199,7 +199,7 @@ impl Link {
             // anyway must not make a silent stream look like one that can be requested again.
             return self.saver.touch(now.mono);
         }
-        if active.came_to(now, event_id, has_data) {
+        if active.advance_cursor(now, event_id, has_data) {
             // From here on it can be resumed: that has to be on disk at once.
             self.saver.urge(now.mono);
             self.gives_ids(Some(id), true);

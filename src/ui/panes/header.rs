@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::{
     app::{Action, Counts, State, ages, until_phrase},
-    domain::{LinkState, ServerView, Stamp, text},
+    domain::{LinkState, ServerView, Stamp, Task, text},
 };
 
 /// The maximum width of the filter text in the header.
@@ -149,6 +149,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     let Counts {
         needs,
         running,
+        queued,
         paused,
         finished,
         ..
@@ -167,8 +168,10 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     if is_narrow {
         return counts;
     }
-    if paused > 0 {
-        counts.push((format!("{} paused", text::grouped(paused)), Role::Plain));
+    for (count, label) in [(queued, Task::QUEUED), (paused, "paused")] {
+        if count > 0 {
+            counts.push((format!("{} {label}", text::grouped(count)), Role::Plain));
+        }
     }
     counts.push((format!("{} finished", text::grouped(finished)), Role::Plain));
     counts

@@ -154,7 +154,7 @@ fn heading<'t>(
     let beside = text::counts(&[
         (paused, "paused"),
         (to_needs, need(to_needs)),
-        (to_running, "running again"),
+        (to_running, "now running"),
         (to_done, "just finished"),
     ]);
     let mut heading = format!(

@@ -293,7 +293,7 @@ proptest! {
         let open = living().filter(|task_row| !task_row.view.task.status.is_settled()).count();
         prop_assert_eq!(screen.state.open_tasks().count(), open);
         let counts = screen.state.totals.counts;
-        prop_assert_eq!(counts.needs + counts.running + counts.paused + counts.finished, living().count());
+        prop_assert_eq!(counts.needs + counts.running + counts.queued + counts.paused + counts.finished, living().count());
         let unsaved = living().filter(|task_row| task_row.view.is_unsaved).count();
         prop_assert_eq!(counts.unsaved, unsaved);
         let calls = |outcome| longhaul::app::open_calls(&screen.state, outcome);

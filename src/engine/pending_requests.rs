@@ -67,6 +67,16 @@ impl PendingRequests {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether somebody still waits for a response.
+    pub(super) fn is_awaited(&self, snapshots: &Snapshots) -> bool {
+        let mut open = self.open.values();
+        open.any(|asked| snapshots.has(asked.reader))
+    }
+
     /// The last introduction of a host by this process.
     pub(super) fn introduction(&self) -> Option<SessionRequest> {
         self.introduction.clone()

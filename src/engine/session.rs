@@ -236,6 +236,8 @@ async fn serve(
                 }
             }
             Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
+            // What was asked of it needs the next one.
+            Some(Ending::Stopped) if !own.pending.is_empty() => other.is_gone(snapshots),
             Some(Ending::Stopped) => {
                 other.is_gone(snapshots);
                 let at = options.clock.now().wall;
@@ -364,6 +366,10 @@ async fn serve_host(
         let followed = follow::follow_host(host, options, snapshots, own);
         match followed.await {
             Ok(Ending::Left) => return,
+            // What was asked of it needs the next one.
+            Ok(Ending::Stopped) if !own.pending.is_empty() => {
+                snapshots.publish(SessionEvent::Undriven);
+            }
             Ok(Ending::Stopped) => {
                 snapshots.publish(SessionEvent::Undriven);
                 let (at, name) = (options.clock.now().wall, &host.name);

@@ -11,11 +11,16 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
-    sync::{Barrier, mpsc},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
+use axum::{Router, routing::post};
 use longhaul::store::{CONTRACT, DriverLock, write_atomically};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -274,6 +279,30 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     kept.ok(&["wait", &id]);
+}
+
+#[test]
+fn a_request_that_a_stopped_keeper_leaves_open_goes_to_the_next_one() {
+    let kept = Kept::new();
+    let lists = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&lists);
+    let handle = async move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        // The first list never comes.
+        if message["method"] == "tools/list" && count.fetch_add(1, Ordering::Relaxed) == 0 {
+            std::future::pending::<()>().await;
+        }
+        server::answer_with_one_tool("slow", "work", &message)
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle)));
+    let tools = kept.start(&["-s", &format!("http://{addr}/mcp"), "tools"]);
+    until("the server is asked for its tools", || {
+        lists.load(Ordering::Relaxed) == 1
+    });
+    kept.ok(&["keeper", "stop"]);
+    let ran = tools.end();
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.out.contains("work"), "{ran:#?}");
 }
 
 #[test]

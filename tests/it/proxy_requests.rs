@@ -2,8 +2,18 @@
 
 #![cfg(feature = "demo")]
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, routing::post};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::support::{
     agent_host::{AgentHost, text},
@@ -105,6 +115,38 @@ fn an_idle_host_does_not_keep_the_keeper() {
     let result = host.call("crunch", &arguments);
     assert!(text(&result).contains("1 step"), "{result}");
     assert!(kept.keeper().is_some());
+    host.close();
+}
+
+#[test]
+fn a_keeper_stays_until_a_request_of_a_host_is_answered() {
+    let kept = Kept::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (answer, answered) = watch::channel(false);
+    let count = Arc::clone(&asked);
+    let handle = async move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        if message["method"] == "resources/read" {
+            count.fetch_add(1, Ordering::Relaxed);
+            answered.clone().wait_for(|is_so| *is_so).await.unwrap();
+        }
+        server::answer_with_one_tool("slow", "work", &message)
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle)));
+    let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &json!({}));
+    let read = host.ask("resources/read", &json!({"uri": "x://y"}));
+    until("the server has the request", || {
+        asked.load(Ordering::Relaxed) == 1
+    });
+    let keeper = kept.keeper();
+    // Longer than a keeper without work stays.
+    until("the keeper is old", || {
+        kept.keeper_age() > Duration::from_secs(12)
+    });
+    assert_eq!(kept.keeper(), keeper);
+    answer.send_replace(true);
+    assert_eq!(host.response(read)["result"], json!({}));
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
     host.close();
 }
 

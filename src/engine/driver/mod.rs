@@ -154,14 +154,14 @@ pub(super) async fn drive(
         leaving: &mut own.leaving,
     };
     driver.run(inputs, listener.as_ref().ok(), &lock).await?;
+    // A client that came now would never get an answer. While this driver holds the lock, there is no other one.
+    let listener = listener.inspect(Listener::remove_sockets);
     driver.leave().await;
     if is_keeper {
         // A client that is not told that the keeper was stopped takes it for killed, and starts another one.
         let _ = tokio::time::timeout(TOLD_WITHIN, snapshots.are_read()).await;
     }
-    // In this order: the next driver's socket must not be removed, and a client that waits for the end of this driver
-    // must find the lock free.
-    let listener = listener.inspect(Listener::remove_sockets);
+    // In this order: a client that waits for the end of this driver must find the lock free.
     drop(lock);
     drop(listener);
     Ok(())
@@ -385,7 +385,8 @@ impl Driver<'_> {
         };
         let has_work = !self.saves.own.waiting.is_empty()
             || self.saves.trouble.is_some()
-            || self.links.iter().any(|linked| linked.link.has_unsettled());
+            || self.links.iter().any(|linked| linked.link.has_unsettled())
+            || self.open.is_awaited(self.snapshots);
         // A program keeps in its memory what a host has done with it.
         let is_held = |server: &ServerName| {
             let mut links = self.links.iter().map(|linked| &linked.link);

@@ -77,6 +77,14 @@ impl Kept {
         Pid::from_raw(i32::try_from(pid).unwrap())
     }
 
+    /// How long the keeper has run.
+    pub(crate) fn keeper_age(&self) -> Duration {
+        let status = self.ok(&["keeper", "status", "--json"]).document();
+        let since = status["keeper"]["since"].as_str().unwrap();
+        let since: jiff::Timestamp = since.parse().unwrap();
+        jiff::Timestamp::now().duration_since(since).unsigned_abs()
+    }
+
     /// Ends the keeper and waits until it is gone.
     pub(crate) fn kill_keeper(&self) {
         let keeper = self.keeper().unwrap();

@@ -254,7 +254,7 @@ fn logout(checks: &mut Checks) {
             return checks.ok("keeps running after you log out");
         }
         Err(_) => {
-            let message = "no systemd-logind here; logging out should not end it";
+            let message = "no systemd-logind here; logging out should not stop the keeper";
             return checks.ok(message);
         }
         Ok(AtLogout::EndsWithUserServices) => "Linger=no",

@@ -48,6 +48,8 @@ pub(super) struct ServerTaskPoll {
     pub(super) why: Option<String>,
     /// The server did not know the task, and has not told of it since.
     pub(super) refusals: Option<Refusals>,
+    /// How often `tasks/result` was refused as for a task that the server does not know, although polls find it.
+    pub(super) result_refusals: u32,
     /// `tasks/result` is out on this exchange.
     pub(super) fetching: Option<ExchangeId>,
     /// The keys of the questions that came on that exchange.

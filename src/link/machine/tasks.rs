@@ -108,6 +108,13 @@ impl Link {
             active.touch(now);
             self.saver.touch(now.mono);
         }
+        if let Some(served) = active
+            .served
+            .as_mut()
+            .filter(|_| !shape.state.is_terminal())
+        {
+            served.result_refusals = 0;
+        }
         match (shape.state, kind) {
             (TaskState::Working, _) => self.input_is_over(id),
             (TaskState::InputRequired, TaskKind::Extension) => {
@@ -160,10 +167,15 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.heard(now);
-            if active.note_back(now) {
+            let is_back = active
+                .served
+                .as_ref()
+                .is_none_or(|it| it.result_refusals == 0);
+            if is_back && active.note_back(now) {
                 self.saver.touch(now.mono);
             }
-            if let Some(served) = &mut active.served {
+            // As long as the result does not come, a poll that does is no recovery.
+            if let Some(served) = active.served.as_mut().filter(|it| it.result_refusals == 0) {
                 if served.failures > 0 {
                     active.saving.is_shown_stale = true;
                 }
@@ -448,14 +460,32 @@ impl Link {
             _ if state == Some(TaskState::Cancelled) => self.conclude(id, Status::Cancelled, None),
             Ok(result) => self.took_result(id, result),
             Err(error) if error.code == -32602 && state != Some(TaskState::Failed) => {
-                // Only a look at the task tells whether it is gone.
-                self.look_soon(id);
+                self.result_refused(id, &error);
             }
             Err(_) if active.was_cancelled() => self.look_soon(id),
             Err(error) => {
                 self.fail_with(id, TaskErrorKind::Protocol, error);
             }
         }
+    }
+
+    /// `tasks/result` was refused as for an unknown task. Only a poll tells whether it is gone: another replica may have
+    /// answered. Two that take turns would answer every poll and every `tasks/result` in the same way for ever, so every
+    /// second refusal is followed by another `tasks/result`.
+    fn result_refused(&mut self, id: &TaskId, error: &RpcError) {
+        let Some(served) = self.served_mut(id) else {
+            return;
+        };
+        served.result_refusals = served.result_refusals.saturating_add(1);
+        if served.result_refusals % 2 == 1 {
+            return self.fetch(id);
+        }
+        let why = format!(
+            "the server does not hand over the result: {}",
+            error.message
+        );
+        self.poll_failed(id, why, None);
+        self.schedule.needs_advance = true;
     }
 
     /// The stream of `tasks/result` ended without an answer; the next poll says whether it is still wanted.

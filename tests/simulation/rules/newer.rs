@@ -802,6 +802,64 @@ fn core_task_that_asks() -> Bench {
     bench
 }
 
+/// Lets time pass while a completed core task is asked for. `knows` says for each request, by its number from 0 and its
+/// method, whether the replica that gets it knows the task. Returns the number of requests.
+fn ask_replicas(bench: &mut Bench, seconds: u64, knows: impl Fn(usize, &str) -> bool) -> usize {
+    let (mut seen, mut asked) = (0, 0);
+    for _ in 0..seconds * 10 {
+        while let Some((_, exchange, request)) = bench.sent.get(seen).cloned() {
+            seen += 1;
+            let Method::Post { body, .. } = &request.method else {
+                continue;
+            };
+            let message: Value = serde_json::from_str(body).unwrap();
+            let method = message["method"].as_str().unwrap_or_default();
+            let result = match method {
+                "tasks/get" => {
+                    json!({"taskId": "t", "status": "completed", "pollInterval": 1000})
+                }
+                "tasks/result" => json!({"content": []}),
+                _ => continue,
+            };
+            if knows(asked, method) {
+                bench.answer_on(exchange, body, &result);
+            } else {
+                let unknown = json!({"jsonrpc": "2.0", "id": message["id"],
+                    "error": {"code": -32602, "message": "unknown task"}});
+                bench.bring(exchange, opened());
+                bench.bring(exchange, event("e", &unknown));
+            }
+            asked += 1;
+        }
+        bench.wait(Duration::from_millis(100));
+    }
+    asked
+}
+
+#[test]
+fn a_result_comes_through_replicas_that_take_turns() {
+    for first in [0, 1] {
+        let mut bench = core_task_that_asks();
+        ask_replicas(&mut bench, 20, |number, _| number % 2 == first);
+        assert_eq!(bench.status(), &Status::Completed, "{first}");
+    }
+}
+
+#[test]
+fn a_result_that_is_always_refused_is_asked_for_less_and_less_often() {
+    let mut bench = core_task_that_asks();
+    let asked = ask_replicas(&mut bench, 3600, |_, method| method == "tasks/get");
+    assert!(asked < 250, "{asked}");
+    let contact = &bench.view().contact;
+    let Connectivity::Reconnecting { why, .. } = contact else {
+        panic!("{contact:?}");
+    };
+    assert_eq!(
+        why,
+        "the server does not hand over the result: unknown task"
+    );
+}
+
 /// The requests of the server that were declined, by their ids.
 fn declined(bench: &Bench) -> Vec<Value> {
     let bodies = bench

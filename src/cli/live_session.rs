@@ -4,7 +4,7 @@
 //! when the user insists with a second Ctrl-C.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -53,6 +53,8 @@ pub(super) struct LiveSession {
     signal: Option<LiveEvent>,
     /// The newest view of each task.
     pub(super) tasks: BTreeMap<TaskId, Arc<TaskView>>,
+    /// The tasks that were deleted meanwhile.
+    pub(super) erased: BTreeSet<TaskId>,
     /// The newest view of each server.
     pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
@@ -156,6 +158,7 @@ impl LiveSession {
             queue: VecDeque::new(),
             signal: None,
             tasks: BTreeMap::new(),
+            erased: BTreeSet::new(),
             servers: BTreeMap::new(),
             is_driver: false,
             has_warned: false,
@@ -176,10 +179,12 @@ impl LiveSession {
             if let Some(event) = self.queue.pop_front() {
                 match &event {
                     SessionEvent::Task(view) => {
+                        self.erased.remove(&view.task.id);
                         self.tasks.insert(view.task.id.clone(), Arc::clone(view));
                     }
                     SessionEvent::Erased(id) => {
                         self.tasks.remove(id);
+                        self.erased.insert(id.clone());
                     }
                     SessionEvent::Driver(driver) => self.is_driver = driver.is_us,
                     SessionEvent::Notice(notice) => print_notice(context, notice),

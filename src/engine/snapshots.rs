@@ -93,6 +93,9 @@ impl Snapshots {
                 SessionEvent::Task(view) if !reader.wants(&view.task.id) => continue,
                 SessionEvent::Server(_) if reader.wanted.is_some() => continue,
                 SessionEvent::Task(view) => {
+                    // It is back: events come after snapshots, so the reader would take it for gone.
+                    let is_gone = |event: &SessionEvent| matches!(event, SessionEvent::Erased(id) if *id == view.task.id);
+                    reader.events.retain(|event| !is_gone(event));
                     reader.tasks.insert(view.task.id.clone());
                 }
                 SessionEvent::Server(view) => {
@@ -301,7 +304,7 @@ impl Drop for Subscription {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Notice, NoticeLevel, Wall};
+    use crate::domain::{NewCall, Notice, NoticeLevel, Task, Wall};
 
     #[test]
     fn delivers_early_notices_to_the_first_reader() {
@@ -315,5 +318,21 @@ mod tests {
         let first = snapshots.subscribe();
         let second = snapshots.subscribe();
         assert_eq!((first.take(), second.take()), (vec![notice], Vec::new()));
+    }
+
+    #[test]
+    fn a_task_that_is_back_is_not_reported_as_erased() {
+        let snapshots = Arc::new(Snapshots::default());
+        let reader = snapshots.subscribe();
+        let id = TaskId::from_bits(1);
+        let server = ServerName::new("lab");
+        let call = NewCall::new(id.clone(), server, "work".to_owned(), "{}".to_owned());
+        let view = Arc::new(TaskView::unwatched(Task::new(Wall(1), call), None));
+        snapshots.publish(SessionEvent::Task(Arc::clone(&view)));
+        snapshots.publish(SessionEvent::Erased(id.clone()));
+        snapshots.publish(SessionEvent::Task(Arc::clone(&view)));
+        assert_eq!(reader.take(), [SessionEvent::Task(view)]);
+        snapshots.publish(SessionEvent::Erased(id.clone()));
+        assert_eq!(reader.take(), [SessionEvent::Erased(id)]);
     }
 }

@@ -14,8 +14,7 @@ use crate::{
         task_document,
     },
     domain::{
-        Connectivity, ControlKind, Phase, RequestError, SessionEvent, SessionRequest, Status, Task,
-        TaskView,
+        Connectivity, ControlKind, Phase, RequestError, SessionRequest, Status, Task, TaskView,
     },
     store::{DriverLock, ListFilter},
 };
@@ -126,6 +125,9 @@ async fn run_action(
     }
     let mut was_asked = false;
     loop {
+        if live.erased.contains(id) {
+            return Err(forgotten_error(context, id));
+        }
         if let Some(view) = live.tasks.get(id).cloned() {
             let is_late = tokio::time::Instant::now() >= late_at;
             if view.task.forgotten_at.is_some() {
@@ -151,9 +153,6 @@ async fn run_action(
             Ok(live.next(context).await)
         };
         match next {
-            Ok(Ok(LiveEvent::Session(SessionEvent::Erased(gone)))) if gone == *id => {
-                return Err(forgotten_error(context, id));
-            }
             Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
             Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
             Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {

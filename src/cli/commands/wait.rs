@@ -130,11 +130,6 @@ async fn wait_for(
     let mut has_retried = false;
     while !is_enough(wait, ended, open) {
         match live.next(context).await? {
-            LiveEvent::Session(SessionEvent::Erased(gone))
-                if open.iter().any(|task| task.id == gone) =>
-            {
-                return Ok(Some(forgotten_error(context, &gone)));
-            }
             LiveEvent::Session(SessionEvent::Response { .. }) => has_retried = true,
             LiveEvent::Session(_) => {}
             LiveEvent::Interrupted if live.warn_of_loss(context, None) => {}
@@ -150,6 +145,9 @@ async fn wait_for(
             }
             _ => true,
         });
+        if let Some(gone) = open.iter().find(|task| live.erased.contains(&task.id)) {
+            return Ok(Some(forgotten_error(context, &gone.id)));
+        }
         let views = || open.iter().filter_map(|task| live.tasks.get(&task.id));
         let is_forgotten = |view: &&Arc<TaskView>| {
             view.task.forgotten_at.is_some() && !view.task.status.ends_waiting()

@@ -36,14 +36,15 @@ impl Driver<'_> {
                 continue;
             };
             match outcome {
-                Ok(SessionResponse::Tools(_)) => self.respond(ask, outcome),
-                Ok(SessionResponse::Accepted) => {
+                // Its link takes the call back and says so.
+                Ok(SessionResponse::Started(_)) => {}
+                Ok(SessionResponse::Accepted | SessionResponse::Adopted(_)) => {
                     let words = format!(
                         "not saved: {why}; longhaul keeps trying, but if it exits before that, the change is lost"
                     );
                     self.respond(ask, Err(RequestError::CannotSave(words)));
                 }
-                _ => {}
+                outcome => self.respond(ask, outcome),
             }
         }
     }

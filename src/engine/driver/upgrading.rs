@@ -138,14 +138,15 @@ impl Driver<'_> {
     /// Whether everything is saved and nothing is under way that another program could not continue.
     fn is_ready(&self) -> bool {
         let is_quiet = |linked: &Linked| {
-            let is_refreshing = |job: &tokio::task::AbortHandle| !job.is_finished();
+            let is_under_way = |job: &tokio::task::AbortHandle| !job.is_finished();
+            let sign_in = linked.signing_in.as_ref().map(|it| &it.job);
+            let mut jobs = linked.refreshing.iter().chain(sign_in);
             // A process that was told to end still runs for a moment.
             let is_running = linked.stdio.as_ref().is_some_and(Stdio::is_running);
             is_running == linked.link.has_process()
                 && linked.link.is_ready_to_pass_on()
                 && linked.held.is_empty()
-                && linked.signing_in.is_none()
-                && !linked.refreshing.as_ref().is_some_and(is_refreshing)
+                && !jobs.any(is_under_way)
         };
         self.saves.own.waiting.is_empty() && self.links.iter().all(is_quiet)
     }

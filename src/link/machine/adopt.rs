@@ -220,7 +220,9 @@ impl Link {
         let name = self.record.name.clone();
         match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
-                let id = self.take_in(shape, kind);
+                // Somebody else may have asked for it too.
+                let known = self.index.shown_for(&shape.id).cloned();
+                let id = known.unwrap_or_else(|| self.take_in(shape, kind));
                 self.adopted(ask, vec![id]);
             }
             Ok(None) => {

@@ -53,6 +53,30 @@ fn adopts_at_most_ten_thousand_tasks_per_request() {
 }
 
 #[test]
+fn two_adoptions_of_one_task_at_once_make_one_task() {
+    let mut bench = lister();
+    for _ in 0..2 {
+        bench.ask(SessionRequest::Adopt {
+            server: ServerName::new("lab"),
+            server_task: Some("t1".to_owned()),
+        });
+    }
+    for (_, exchange, message) in bench.posts("tasks/get") {
+        let working = json!({"taskId": "t1", "status": "working"});
+        bench.answer_on(exchange, &message.to_string(), &working);
+    }
+    let tasks: Vec<TaskId> = std::mem::take(&mut bench.answers)
+        .into_iter()
+        .flat_map(|answer| match answer {
+            Ok(SessionResponse::Adopted(ids)) => ids,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(tasks.len(), 2);
+    assert_eq!(tasks[0], tasks[1]);
+}
+
+#[test]
 fn a_list_that_goes_round_in_circles_is_read_once() {
     let mut bench = lister();
     adopt(&mut bench);

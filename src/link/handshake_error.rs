@@ -102,6 +102,16 @@ impl HandshakeError {
         }
     }
 
+    /// Whether an MCP server said so, and not what answers in its place: a reverse proxy without its server, or the login
+    /// page of a network.
+    pub(super) fn is_by_server(&self) -> bool {
+        match self {
+            Self::Rpc { .. } | Self::Incompatible { .. } => true,
+            Self::Http { refusal, .. } => refusal.error.is_some(),
+            Self::NoAnswer { .. } | Self::NotMcp { .. } | Self::LeadsElsewhere { .. } => false,
+        }
+    }
+
     /// The HTTP status, if it is an error.
     pub(super) fn code(&self) -> Option<i64> {
         match self {

@@ -209,8 +209,10 @@ impl Link {
         self.connection = ConnectionState::Disconnected;
         let url = server_url::redacted(&self.record.url);
         let words = error.message(&self.record.name, &url);
-        if self.record.session_number == 0 {
-            let kind = if error.is_unreachable() {
+        let is_known = self.record.session_number > 0;
+        let is_unreachable = error.is_unreachable() || is_known && !error.is_by_server();
+        if !is_known {
+            let kind = if is_unreachable {
                 TaskErrorKind::Unreachable
             } else {
                 TaskErrorKind::Refused
@@ -225,7 +227,7 @@ impl Link {
             }
         }
         self.back_off(error.why().to_owned(), error.retry_after());
-        self.refuse_queued(&if error.is_unreachable() {
+        self.refuse_queued(&if is_unreachable {
             RequestError::Unreachable(words)
         } else {
             RequestError::Usage(words)

@@ -307,6 +307,8 @@ impl Link {
             return true;
         }
         let is_transient = refusal.is_transient()
+            // A redirect says nothing of the server.
+            || refusal.status().is_some_and(|status| (300..400).contains(&status))
             // A server that offers tasks may break when asked for a session.
             || refusal.status().is_some_and(|status| status >= 500) && !self.record.has_extension();
         if is_transient

@@ -13,7 +13,7 @@ use super::{
         spans::{pad_to, slice},
         theme::{Role, Theme},
     },
-    fields::{FieldView, MAX_HINT, NARROW, form_field, label_columns, row_count, value_hint},
+    fields::{FieldView, MAX_HINT, NARROW, form_fields, row_count, value_hint},
     pages::above_footer,
     typed,
 };
@@ -246,36 +246,15 @@ fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
     }
     let all = form.rows();
     let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
-    let label = label_columns(names.iter().map(String::as_str));
-    let lines = |index: usize, row: &FormRow<'_>| row_count(row.field, index == form.at);
-    let available = usize::from(region.rows());
-    // As many lines before the focused field as fit.
-    let at = form.at.min(all.len().saturating_sub(1));
-    let mut first = at;
-    let mut used = all.get(at).map_or(1, |row| lines(at, row));
-    while let Some(before) = first.checked_sub(1)
-        && used < available
-    {
-        (first, used) = (before, used + 1);
-    }
-    let mut y = 0;
-    let mut last = first;
-    for (index, (row, name)) in all.iter().zip(&names).enumerate().skip(first) {
-        if usize::from(y) >= available {
-            break;
-        }
-        let shown = FieldView {
-            field: row.field,
-            name,
-            has_cursor: index == form.at,
-            is_rerun: form.origin.is_some(),
-            is_wrong: form.is_wrong(row),
-        };
-        form_field(region, y, &shown, label);
-        y += u16::try_from(lines(index, row)).unwrap_or(1);
-        last = index + 1;
-    }
-    (first, all.len().saturating_sub(last))
+    let shown = all.iter().zip(&names).enumerate();
+    let shown = shown.map(|(index, (row, name))| FieldView {
+        field: row.field,
+        name,
+        has_cursor: index == form.at,
+        is_rerun: form.origin.is_some(),
+        is_wrong: form.is_wrong(row),
+    });
+    form_fields(region, &shown.collect::<Vec<_>>(), form.at)
 }
 
 fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {

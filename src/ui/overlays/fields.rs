@@ -22,7 +22,7 @@ pub(super) const MAX_HINT: usize = 44;
 pub(super) const NARROW: usize = 66;
 
 /// The width of the label column.
-pub(super) fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
+fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
     names
         .map(|name| text::width(&text::clean_line(name)))
         .max()
@@ -102,8 +102,37 @@ fn fitted(name: &str, columns: usize, more: &str) -> String {
     format!("{more}{}", typed::tail(name, available))
 }
 
+/// Draws fields, scrolled so that the one at `at` is visible; returns how many are hidden above and below.
+pub(super) fn form_fields(
+    region: &mut Region<'_>,
+    fields: &[FieldView<'_>],
+    at: usize,
+) -> (usize, usize) {
+    let label = label_columns(fields.iter().map(|shown| shown.name));
+    let rows = |shown: &FieldView<'_>| row_count(shown.field, shown.has_cursor);
+    let available = usize::from(region.rows());
+    // As many rows before that field as fit.
+    let mut first = at.min(fields.len().saturating_sub(1));
+    let mut used = fields.get(first).map_or(1, rows);
+    while let Some(before) = first.checked_sub(1)
+        && used < available
+    {
+        (first, used) = (before, used + 1);
+    }
+    let (mut y, mut last) = (0, first);
+    for shown in fields.iter().skip(first) {
+        if y >= available {
+            break;
+        }
+        form_field(region, u16::try_from(y).unwrap_or(u16::MAX), shown, label);
+        y += rows(shown);
+        last += 1;
+    }
+    (first, fields.len().saturating_sub(last))
+}
+
 /// Draws a field on one line, or on several if it is a focused JSON field.
-pub(super) fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
+fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
     let FieldView {
         field,
         name,

@@ -9,10 +9,10 @@ use super::{
         theme::{Role, Theme},
     },
     call::put_hidden,
-    fields::{FieldView, form_field, label_columns, value_hint},
+    fields::{FieldView, form_fields, row_count, value_hint},
 };
 use crate::{
-    app::{Button, FormField, FormValue, QuestionForm, State, position_of, waits},
+    app::{Button, FormValue, QuestionForm, State, position_of, waits},
     domain::{ElicitationMode, Stamp, UrlPreview, text},
     ui::wrap::wrap,
 };
@@ -47,7 +47,12 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let page = page.map(|link| page_lines(theme, link, available));
     let middle = match &page {
         Some(page) => page.len(),
-        None => form.fields.len(),
+        None => {
+            let fields = form.fields.iter().enumerate();
+            fields
+                .map(|(index, field)| row_count(field, form.at == Some(index)))
+                .sum()
+        }
     };
     let (status_lines, status_role) = status_text(form, available);
     let most = usize::from(region.rows().saturating_sub(3));
@@ -146,31 +151,19 @@ fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) 
 }
 
 fn fields(window: &mut Region<'_>, y: u16, form: &QuestionForm, rows: usize) {
-    if form.fields.is_empty() {
-        return;
-    }
-    let at = form
-        .at
-        .unwrap_or(0)
-        .min(form.fields.len().saturating_sub(1));
-    let first = (at + 1).saturating_sub(rows);
-    let label = label_columns(form.fields.iter().map(FormField::name));
-    let shown = form.fields.iter().enumerate().skip(first).take(rows);
-    for ((index, field), y) in shown.zip(y..) {
-        let shown = FieldView {
-            field,
-            name: field.name(),
-            has_cursor: form.at == Some(index),
-            is_rerun: false,
-            is_wrong: false,
-        };
-        form_field(window, y, &shown, label);
-    }
-    put_hidden(
-        window,
-        first,
-        form.fields.len().saturating_sub(first + rows),
-    );
+    let shown = form.fields.iter().enumerate();
+    let shown = shown.map(|(index, field)| FieldView {
+        field,
+        name: field.name(),
+        has_cursor: form.at == Some(index),
+        is_rerun: false,
+        is_wrong: false,
+    });
+    let shown: Vec<FieldView<'_>> = shown.collect();
+    let rows = u16::try_from(rows).unwrap_or(u16::MAX);
+    let mut region = window.region(0, y, window.columns(), rows);
+    let (above, below) = form_fields(&mut region, &shown, form.at.unwrap_or(0));
+    put_hidden(window, above, below);
 }
 
 /// The lines above the buttons: validation errors, help for the field, or help for the button.

@@ -868,6 +868,19 @@ fn pasted_text_is_never_keys() {
 }
 
 #[test]
+fn pasted_lines_in_a_question_cover_no_other_field() {
+    const TWO_FIELDS: &str = r#"{"message":"Where?","requestedSchema":{"type":"object","properties":{
+        "city":{"type":"string"},"count":{"type":"integer","default":3}}}}"#;
+    let mut screen = Screen::asked(WIDE, colour(), &[TWO_FIELDS]);
+    screen.keys("tab").type_in("one\ntwo\nthree");
+    let shown = screen.draw();
+    let row_of = |words: &str| shown.lines().position(|row| row.contains(words));
+    let [city, count] = ["city", "count"].map(|name| row_of(name).unwrap());
+    assert_eq!(count, city + 3, "{shown}");
+    assert!(shown.lines().nth(count).unwrap().contains(" 3 "), "{shown}");
+}
+
+#[test]
 fn never_shows_100_percent_before_the_response() {
     let mut screen = Screen::new(WIDE, colour());
     let mut view = morning().remove(3);

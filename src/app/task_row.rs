@@ -69,7 +69,7 @@ impl TaskRow {
             arguments,
             connectivity_since: now.wall,
             notice_since: view.task.updated_at,
-            timeline: VecDeque::from([(now.wall, timeline_mark(&view.contact))]),
+            timeline: VecDeque::from([(now.wall, timeline_mark(&view))]),
             listed_group: Group::Running,
             is_seen,
             settled_at: None,
@@ -95,10 +95,7 @@ impl TaskRow {
                 Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
             };
-            let (was, is) = (
-                timeline_mark(&before.contact),
-                timeline_mark(&after.contact),
-            );
+            let (was, is) = (timeline_mark(&before), timeline_mark(&after));
             if was != is {
                 let came_back = was == TimelineMark::Disconnected && is == TimelineMark::Live;
                 self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
@@ -113,7 +110,7 @@ impl TaskRow {
             // The gap may be older than the last mark, but the timeline must stay in order.
             let last = self.timeline.back().map_or(at, |(last, _)| at.max(*last));
             self.mark(last, TimelineMark::Gap);
-            let is = timeline_mark(&after.contact);
+            let is = timeline_mark(&after);
             self.mark(Wall(last.0.saturating_add(1)), is);
         }
         if !before.task.status.is_settled() && after.task.status.is_settled() {
@@ -153,7 +150,7 @@ impl TaskRow {
             .task
             .control
             .is_some_and(|asked| asked.what == ControlKind::Resuming);
-        self.is_running() && !is_resuming && timeline_mark(&self.view.contact) == TimelineMark::Live
+        self.is_running() && !is_resuming && timeline_mark(&self.view) == TimelineMark::Live
     }
 
     pub(super) fn mark(&mut self, at: Wall, mark: TimelineMark) {
@@ -192,8 +189,12 @@ impl TaskRow {
     }
 }
 
-pub(super) fn timeline_mark(contact: &Connectivity) -> TimelineMark {
-    match contact {
+pub(super) fn timeline_mark(view: &TaskView) -> TimelineMark {
+    match &view.contact {
+        // Its connection is gone, and there is no way to get another one.
+        Connectivity::Idle if matches!(view.task.status, Status::Unknown(_)) => {
+            TimelineMark::Disconnected
+        }
         Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => {
             TimelineMark::Live
         }

@@ -160,7 +160,7 @@ fn detect_sleep(state: &mut State, now: Stamp) {
             for task_row in state.tasks.values_mut() {
                 if !task_row.view.task.status.is_settled() {
                     task_row.mark(last.wall, TimelineMark::Asleep);
-                    task_row.mark(now.wall, timeline_mark(&task_row.view.contact));
+                    task_row.mark(now.wall, timeline_mark(&task_row.view));
                 }
             }
         }

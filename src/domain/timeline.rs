@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HistoryEntry, HistoryEvent, Status, Wall};
+use super::{HistoryEntry, HistoryEvent, Status, UnknownReason, Wall};
 
 /// What a task was doing during a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
@@ -64,6 +64,12 @@ pub fn milestone(entry: &HistoryEntry) -> Option<Milestone> {
             _ => Turn::Disconnected,
         },
         HistoryEvent::InputRequired { .. } => Turn::Asking,
+        // Its connection is gone for good.
+        HistoryEvent::Status { status, .. } | HistoryEvent::Settled { status, .. }
+            if status == Status::Unknown(UnknownReason::NoIds).label() =>
+        {
+            Turn::Disconnected
+        }
         HistoryEvent::Status { status, .. } => match status.as_str() {
             status if status == Status::Paused.label() => Turn::Paused,
             status if status == Status::InputRequired.label() => Turn::Asking,

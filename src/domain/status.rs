@@ -164,7 +164,7 @@ pub enum UnknownReason {
     )]
     BeforeFirstId,
     /// The stream broke, and the server's events have no ids.
-    #[error("the stream broke, and without event ids this server can't resume it")]
+    #[error("the stream broke, and without event ids it can't be resumed")]
     NoIds,
     /// The stream broke, and the server can't resume streams (405).
     #[error("the stream broke, and this server can't resume streams")]

@@ -166,6 +166,13 @@ impl Link {
             self.record_changed();
             self.session_opened();
             self.restore_host_state();
+            // What failed in the session before may work in this one.
+            let now = self.now.mono;
+            let polls = self
+                .tasks
+                .values_mut()
+                .filter_map(|active| active.served.as_mut());
+            polls.for_each(|served| served.back_in_contact(now));
             self.show_all();
         }
     }

@@ -128,25 +128,26 @@ impl Link {
             (TaskState::Completed, TaskKind::Extension) => {
                 self.took_result(id, &shape.result.unwrap_or_else(|| "{}".to_owned()));
             }
-            (TaskState::Failed, TaskKind::Extension) => {
-                let message = self.tasks.get(id).and_then(|active| {
-                    active
-                        .task
-                        .server_task
-                        .as_ref()
-                        .and_then(|task| task.message.clone())
-                });
-                let error = shape.error.unwrap_or(RpcError {
-                    code: 0,
-                    message: message
-                        .unwrap_or_else(|| "the task failed without a message".to_owned()),
-                    data: None,
-                });
-                if error.code == 0 {
-                    self.fail(id, TaskErrorKind::Protocol, None, error.message);
-                } else {
-                    self.fail_with(id, TaskErrorKind::Protocol, error);
-                }
+            (TaskState::Failed, TaskKind::Extension) => self.task_failed(id, shape.error),
+        }
+    }
+
+    /// A task of the extension has failed, with an error of JSON-RPC or only with its message.
+    fn task_failed(&mut self, id: &TaskId, error: Option<RpcError>) {
+        let task = self
+            .tasks
+            .get(id)
+            .and_then(|it| it.task.server_task.as_ref());
+        let message = task.and_then(|task| task.message.clone());
+        match error {
+            Some(error) if error.code != 0 => {
+                self.fail_with(id, TaskErrorKind::Protocol, error);
+            }
+            error => {
+                let message = error.map(|error| error.message).or(message);
+                let message =
+                    message.unwrap_or_else(|| "the task failed without a message".to_owned());
+                self.fail(id, TaskErrorKind::Protocol, None, message);
             }
         }
     }

@@ -84,7 +84,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
         match server.capabilities.gives_ids {
             _ if server.capabilities.is_process => "child process",
             Some(true) => "resumable streams",
-            Some(false) => "streams can't be resumed (no event ids)",
+            Some(false) => "the last stream had no event ids",
             None => "no event ids seen yet",
         }
         .to_owned(),

@@ -179,9 +179,11 @@ async fn attend(
         write_requests(&mut to_driver, incoming, &pending, &unanswered_pings).await
     };
     let ending = tokio::select! {
-        ending = reading => ending,
+        // What was asked before this process left still goes out.
+        biased;
         ending = writing => Some(ending),
         _ = leaving => Some(Ending::Left),
+        ending = reading => ending,
     };
     match (ending, to_driver.reunite(from_driver)) {
         (Some(ending), _) => ending,

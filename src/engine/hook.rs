@@ -66,8 +66,8 @@ struct Shared {
     logins_to_tell: Mutex<Vec<TaskId>>,
     /// Set when this process exits: the deadline for starting hooks.
     leaves_at: OnceLock<Mono>,
-    /// Whether a command is being started, which must not be interrupted.
-    is_starting: AtomicBool,
+    /// Held while a command is being started: interrupted there, nobody knows whether it ran.
+    starting: Mutex<()>,
 }
 
 impl Shared {
@@ -116,9 +116,9 @@ impl Hooks {
         })
     }
 
-    /// Whether a command is being started: interrupted there, nobody knows whether it ran.
-    pub(super) fn is_starting(&self) -> bool {
-        self.shared.is_starting.load(Ordering::SeqCst)
+    /// Starts no command while the guard lives; `None` if one is being started.
+    pub(super) fn hold_starts(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shared.starting.try_lock().ok()
     }
 
     /// Runs the hook for the events of a save that is now on disk.
@@ -222,9 +222,10 @@ impl Runner {
             *is_begun = true;
         }
         let now = self.clock.now().wall;
-        let logins = std::mem::take(&mut *self.shared.logins_to_tell());
-        for id in logins {
+        let next_login = || self.shared.logins_to_tell().last().cloned();
+        while let Some(id) = next_login() {
             events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
+            self.shared.logins_to_tell().retain(|other| *other != id);
         }
         loop {
             self.wait_for_room();
@@ -232,13 +233,14 @@ impl Runner {
             if self.shared.leaves_at.get().is_some_and(is_late) {
                 return Ok(());
             }
-            self.shared.is_starting.store(true, Ordering::SeqCst);
+            let shared = Arc::clone(&self.shared);
+            let starting = shared.starting.lock();
             let claimed = events.claim().and_then(|event| {
                 let Some(event) = event else { return Ok(false) };
                 self.start(&event);
                 events.started(&event).map(|()| true)
             });
-            self.shared.is_starting.store(false, Ordering::SeqCst);
+            drop(starting);
             if !claimed? {
                 return Ok(());
             }

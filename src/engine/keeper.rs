@@ -342,7 +342,8 @@ fn strange(paths: &Paths, why: impl Into<String>) -> KeeperError {
     }
 }
 
-/// Connects to what drives the session. A keeper that is starting takes the lock before it listens.
+/// Connects to what drives the session. A keeper that starts takes the lock before it listens, and one that exits keeps
+/// it until everything is saved.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing wakes a client when another process listens"
@@ -356,7 +357,7 @@ fn connect(paths: &Paths) -> Option<(StdUnixStream, PathBuf)> {
             return Some(connected);
         }
         DriverLock::holder(paths)?;
-        if begin.elapsed() > ANSWER_WITHIN {
+        if begin.elapsed() > STOP_WITHIN {
             return None;
         }
         std::thread::sleep(LOOK_EVERY); // sleep: the system has no way to wait for another process to listen

@@ -33,6 +33,12 @@ use crate::{
 };
 
 impl Linked {
+    /// Whether a sign-in is waiting for a browser.
+    pub(super) fn is_signing_in(&self) -> bool {
+        let sign_in = self.signing_in.as_ref();
+        sign_in.is_some_and(|it| !it.job.is_finished())
+    }
+
     /// When the token must be refreshed, unless that is happening.
     pub(super) fn token_due(&self) -> Option<Wall> {
         let due = self.tokens.as_ref()?.due()?;

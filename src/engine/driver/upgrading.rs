@@ -85,8 +85,8 @@ impl Driver<'_> {
         // From here on nothing waits, so nothing can end in between.
         let programs = self.links.iter().filter_map(|it| it.stdio.as_ref());
         let running = programs.filter(|stdio| stdio.is_running()).count();
-        let hook = self.hooks.as_ref().map(Hooks::is_starting);
-        if running != files.programs.len() || hook == Some(true) {
+        let no_hook_starts = self.hooks.as_ref().map(Hooks::hold_starts);
+        if running != files.programs.len() || matches!(no_hook_starts, Some(None)) {
             return SAVES.into();
         }
         tracing::info!("upgrading: replacing the keeper's program");
@@ -138,15 +138,14 @@ impl Driver<'_> {
     /// Whether everything is saved and nothing is under way that another program could not continue.
     fn is_ready(&self) -> bool {
         let is_quiet = |linked: &Linked| {
-            let is_under_way = |job: &tokio::task::AbortHandle| !job.is_finished();
-            let sign_in = linked.signing_in.as_ref().map(|it| &it.job);
-            let mut jobs = linked.refreshing.iter().chain(sign_in);
+            let is_refreshing = |job: &tokio::task::AbortHandle| !job.is_finished();
             // A process that was told to end still runs for a moment.
             let is_running = linked.stdio.as_ref().is_some_and(Stdio::is_running);
             is_running == linked.link.has_process()
                 && linked.link.is_ready_to_pass_on()
                 && linked.held.is_empty()
-                && !jobs.any(is_under_way)
+                && !linked.is_signing_in()
+                && !linked.refreshing.as_ref().is_some_and(is_refreshing)
         };
         self.saves.own.waiting.is_empty() && self.links.iter().all(is_quiet)
     }

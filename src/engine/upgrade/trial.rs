@@ -138,6 +138,9 @@ impl TrialRun {
     ) -> Result<(), UpgradeError> {
         let failed = |error| UpgradeError::Passing(error);
         let text = serde_json::to_string(state).map_err(|error| failed(error.into()))?;
+        // A program that stopped reading must not stop this one.
+        let limit = self.socket.set_write_timeout(Some(READS_WITHIN));
+        limit.map_err(failed)?;
         passing::send(&self.socket, &text, &files.all()).map_err(failed)?;
         match self.line(READS_WITHIN)? {
             line if line == READY => Ok(()),

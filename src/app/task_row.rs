@@ -95,7 +95,7 @@ impl TaskRow {
                 Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
             };
-            let (was, is) = (timeline_mark(&before), timeline_mark(&after));
+            let (was, is) = (timeline_mark(&before), timeline_mark(after));
             if was != is {
                 let came_back = was == TimelineMark::Disconnected && is == TimelineMark::Live;
                 self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
@@ -110,7 +110,7 @@ impl TaskRow {
             // The gap may be older than the last mark, but the timeline must stay in order.
             let last = self.timeline.back().map_or(at, |(last, _)| at.max(*last));
             self.mark(last, TimelineMark::Gap);
-            let is = timeline_mark(&after);
+            let is = timeline_mark(after);
             self.mark(Wall(last.0.saturating_add(1)), is);
         }
         if !before.task.status.is_settled() && after.task.status.is_settled() {

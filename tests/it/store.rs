@@ -238,7 +238,7 @@ fn assert_filled(paths: &Paths, rows: &[Row]) {
             Row::Link(link) => assert!(restored.links.contains(link)),
             Row::History { task, entries } => {
                 let saved = reader.history(task, 0, usize::MAX).unwrap();
-                assert!(entries.iter().all(|entry| saved.contains(&entry)));
+                assert!(entries.iter().all(|entry| saved.contains(entry)));
             }
             Row::Result { task, json } => {
                 assert_eq!(reader.result(task).unwrap().as_ref(), Some(json));

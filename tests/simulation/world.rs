@@ -1561,7 +1561,7 @@ fn starts(rows: &[Row]) -> Vec<String> {
             Row::Task(of) if of.id == *task => Some(&of.attempts),
             _ => None,
         });
-        for entry in entries.iter() {
+        for entry in entries {
             let is_start = matches!(entry.what, HistoryEvent::Started { .. });
             let attempt = attempts
                 .into_iter()

@@ -45,15 +45,12 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let message = message_lines(form, available);
     let page = form.link.as_ref();
     let page = page.map(|link| page_lines(theme, link, available));
-    let middle = match &page {
-        Some(page) => page.len(),
-        None => {
-            let fields = form.fields.iter().enumerate();
-            fields
-                .map(|(index, field)| row_count(field, form.at == Some(index)))
-                .sum()
-        }
+    let fields_rows = || {
+        let fields = form.fields.iter().enumerate();
+        let rows = fields.map(|(index, field)| row_count(field, form.at == Some(index)));
+        rows.sum()
     };
+    let middle = page.as_ref().map_or_else(fields_rows, Vec::len);
     let (status_lines, status_role) = status_text(form, available);
     let most = usize::from(region.rows().saturating_sub(3));
     // When space is short, the server's message is cut first, then the blank lines go; the form scrolls.

@@ -35,7 +35,7 @@ const TASK_GONE: Proof = Proof {
 };
 
 /// How long an answer waits for the server to ask its question again.
-pub(super) const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(3);
 
 /// The polling of one server task.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +96,10 @@ impl ServerTaskPoll {
 
     /// The server does not know the task. Returns whether that proves that it is gone.
     pub(super) fn is_gone(&mut self, now: Mono) -> bool {
+        if self.refusals.is_none() {
+            // The waits for an outage before do not delay the proof.
+            self.failures = 0;
+        }
         Refusals::count_in(&mut self.refusals, TASK_GONE, now)
     }
 

@@ -25,6 +25,7 @@ use crate::domain::{
 };
 
 mod answers;
+mod asked;
 mod calls;
 mod cancels;
 mod handshake;
@@ -33,6 +34,8 @@ mod modern;
 mod questions;
 mod rounds;
 mod server_state;
+
+use asked::{Asked, CallList};
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
@@ -121,55 +124,6 @@ enum IntroductionMethod {
     Initialize(ProtocolVersion),
     /// `server/discover`.
     Discover,
-}
-
-/// A request to the session that waits for its response.
-#[derive(Clone, Debug)]
-enum Asked {
-    /// The introduction; with the id of the host's request and how it asked.
-    Introduce(Option<(String, IntroductionMethod)>),
-    Forward {
-        id: String,
-        method: String,
-        is_first_page: bool,
-        /// The parameters, if the server may ask something before it answers.
-        params: Option<Map<String, Value>>,
-        /// How often it has asked already.
-        rounds: u32,
-    },
-    Start {
-        id: String,
-        /// The task, unless the call repeats an earlier one.
-        task: TaskId,
-    },
-    Collect {
-        id: String,
-    },
-    /// The snapshot of a task, for a request about it.
-    Task {
-        id: String,
-        task: TaskId,
-        method: String,
-        params: Map<String, Value>,
-    },
-    /// The host's calls, for a list of them.
-    Calls {
-        id: String,
-        list: CallList,
-    },
-    /// The note that the host has read the result of this task.
-    Delivered(TaskId),
-    /// Nothing depends on it.
-    Note,
-}
-
-/// A list of the host's calls.
-#[derive(Clone, Debug)]
-enum CallList {
-    /// What `longhaul_tasks` returns.
-    Tool,
-    /// `tasks/list`, after this task.
-    Tasks(Option<TaskId>),
 }
 
 /// What the host expects of a request about a task.
@@ -347,13 +301,12 @@ impl Proxy {
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
     pub fn has_open_requests(&self) -> bool {
-        let is_open = |asked: &Asked| {
-            !matches!(
-                asked,
-                Asked::Collect { .. } | Asked::Delivered(_) | Asked::Note
-            )
-        };
-        self.asked.values().any(is_open)
+        self.asked.values().any(|asked| !asked.is_note())
+    }
+
+    /// Whether the session still has to learn something: a cancel, or what the host has read.
+    pub fn has_open_notes(&self) -> bool {
+        self.asked.values().any(Asked::is_note)
     }
 
     fn host_said(&mut self, message: HostMessage) {

@@ -289,6 +289,25 @@ fn many_large_calls_at_once_do_not_block_each_other() {
 }
 
 #[test]
+fn a_cancel_counts_if_the_host_exits_right_after_it() {
+    let kept = Kept::new();
+    let name = steps(&kept);
+    for number in 1..=10 {
+        let mut host = AgentHost::start(&kept, &[&name], &json!({}));
+        let call = host.start_call("work", &json!({"number": number}));
+        host.wait(|message| message["method"] == "notifications/progress");
+        let cancel = json!({"requestId": call, "reason": "User pressed Esc"});
+        host.notify("notifications/cancelled", &cancel);
+        host.close();
+    }
+    until("every call is cancelled", || {
+        let tasks = tasks(&kept);
+        let is_over = |task: &Value| task["status"] != "running" || task["asked"] == "cancelling";
+        tasks.len() == 10 && tasks.iter().all(is_over)
+    });
+}
+
+#[test]
 fn a_cancel_ends_the_call_only_if_a_person_stopped_it() {
     let kept = Kept::new();
     let server = steps(&kept);

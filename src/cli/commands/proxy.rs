@@ -58,8 +58,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
         let mut proxy = Proxy::new(options, context.clock.now());
         let mut live = LiveSession::open_for_own_calls(context, vec![server])?;
         let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
-        let ended = proxy.handle(context.clock.now(), ProxyInput::HostClosed);
-        let notes = end(context, &mut live, ended);
+        let notes = end(context, &mut proxy, &mut live);
         // What is not noted in time is collectable all the same.
         let _ = tokio::time::timeout(ENDS_WITHIN, notes).await;
         live.close();
@@ -162,26 +161,27 @@ async fn serve(
     }
 }
 
-/// Sends the last requests and waits for their responses.
+/// Sends the last notes and cancels, and waits until the session has all of them.
 async fn end(
     context: &mut Context<'_>,
+    proxy: &mut Proxy,
     live: &mut LiveSession,
-    effects: Vec<Effect>,
 ) -> Result<(), CliError> {
-    let mut open = 0_usize;
-    for effect in effects {
-        if let Effect::Ask(number, request) = effect {
-            live.send_as(number, request);
-            open += 1;
+    let mut input = ProxyInput::HostClosed;
+    loop {
+        for effect in proxy.handle(context.clock.now(), input) {
+            if let Effect::Ask(number, request) = effect {
+                live.send_as(number, request);
+            }
         }
-    }
-    while open > 0 {
-        let event = live.next(context).await?;
-        if let LiveEvent::Session(crate::domain::SessionEvent::Response { .. }) = event {
-            open -= 1;
+        if !proxy.has_open_notes() {
+            return Ok(());
         }
+        input = match live.next(context).await? {
+            LiveEvent::Session(event) => ProxyInput::Session(event),
+            LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(()),
+        };
     }
-    Ok(())
 }
 
 #[cfg(test)]

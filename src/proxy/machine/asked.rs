@@ -1,0 +1,62 @@
+//! The proxy's requests to the session that have no response yet.
+
+use serde_json::{Map, Value};
+
+use super::IntroductionMethod;
+use crate::domain::TaskId;
+
+/// A request to the session that waits for its response.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// The introduction; with the id of the host's request and how it asked.
+    Introduce(Option<(String, IntroductionMethod)>),
+    Forward {
+        id: String,
+        method: String,
+        is_first_page: bool,
+        /// The parameters, if the server may ask something before it answers.
+        params: Option<Map<String, Value>>,
+        /// How often it has asked already.
+        rounds: u32,
+    },
+    Start {
+        id: String,
+        /// The task, unless the call repeats an earlier one.
+        task: TaskId,
+    },
+    Collect {
+        id: String,
+    },
+    /// The snapshot of a task, for a request about it.
+    Task {
+        id: String,
+        task: TaskId,
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// The host's calls, for a list of them.
+    Calls {
+        id: String,
+        list: CallList,
+    },
+    /// The note that the host has read the result of this task.
+    Delivered(TaskId),
+    /// Nothing depends on it.
+    Note,
+}
+
+impl Asked {
+    /// Whether the host waits for nothing of it.
+    pub(super) fn is_note(&self) -> bool {
+        matches!(self, Self::Collect { .. } | Self::Delivered(_) | Self::Note)
+    }
+}
+
+/// A list of the host's calls.
+#[derive(Clone, Debug)]
+pub(super) enum CallList {
+    /// What `longhaul_tasks` returns.
+    Tool,
+    /// `tasks/list`, after this task.
+    Tasks(Option<TaskId>),
+}

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::domain::{
     Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, LogLevel, Mono,
-    ProtocolVersion, ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId,
-    Stamp, TaskId, TaskView,
+    ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
+    TaskView,
 };
 
 mod answers;
@@ -35,7 +35,7 @@ mod questions;
 mod rounds;
 mod server_state;
 
-use asked::{Asked, CallList};
+use asked::{Asked, CallList, IntroductionMethod};
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
@@ -115,15 +115,6 @@ struct Host {
     has_tasks: bool,
     /// Whether it has sent `notifications/initialized`, so that it may be asked something.
     is_initialized: bool,
-}
-
-/// How a host asks who the server is.
-#[derive(Clone, Copy, Debug)]
-enum IntroductionMethod {
-    /// `initialize`, answered in this revision.
-    Initialize(ProtocolVersion),
-    /// `server/discover`.
-    Discover,
 }
 
 /// What the host expects of a request about a task.

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::IntroductionMethod;
-use crate::domain::TaskId;
+use crate::domain::{ProtocolVersion, TaskId};
 
 /// A request to the session that waits for its response.
 #[derive(Clone, Debug)]
@@ -59,4 +58,13 @@ pub(super) enum CallList {
     Tool,
     /// `tasks/list`, after this task.
     Tasks(Option<TaskId>),
+}
+
+/// How a host asks who the server is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum IntroductionMethod {
+    /// `initialize`, answered in this revision.
+    Initialize(ProtocolVersion),
+    /// `server/discover`.
+    Discover,
 }

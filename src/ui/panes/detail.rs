@@ -195,10 +195,17 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         let (connection, role) = connection(state, task_row, now);
         facts.push(("connection", connection, role));
     }
-    let pending = task.control.map_or("none".to_owned(), |asked| {
-        let ago = text::span(now.wall.since(asked.at));
-        format!("{}, {ago} ago", asked.what.label())
-    });
+    let is_on_its_way = |it: &Question| it.answer.is_some() && !it.is_delivered;
+    let pending = match task.control {
+        Some(asked) => {
+            let ago = text::span(now.wall.since(asked.at));
+            format!("{}, {ago} ago", asked.what.label())
+        }
+        None if !is_settled && task.questions.iter().any(is_on_its_way) => {
+            "the server does not have your answer yet".to_owned()
+        }
+        None => "none".to_owned(),
+    };
     facts.push(("pending", pending, Role::Plain));
     if let Some(impact) = task_row.if_cut().filter(|_| !is_settled) {
         let why = impact.message(|at| state.clock_day(at));

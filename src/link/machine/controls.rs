@@ -356,9 +356,11 @@ impl Link {
     }
 
     /// The request for a pause or cancel did not get through; it goes out again within its limit.
-    pub(super) fn control_unheard(&mut self, id: &TaskId) {
+    pub(super) fn control_unheard(&mut self, id: &TaskId, what: ControlKind) {
         let retry_at = self.now.mono.after(WISH_AGAIN);
-        if let Some(control) = self.tasks.get_mut(id).and_then(|r| r.control.as_mut()) {
+        let control = self.tasks.get_mut(id).and_then(|r| r.control.as_mut());
+        // The user may have asked for something else meanwhile.
+        if let Some(control) = control.filter(|control| control.what == what) {
             (control.is_sent, control.retry_at) = (false, Some(retry_at));
         }
     }
@@ -367,7 +369,9 @@ impl Link {
     pub(super) fn control_refused(&mut self, id: &TaskId, said: &str) {
         let now = self.now;
         let name = self.record.name.clone();
-        if let Some(active) = self.tasks.get_mut(id) {
+        let active = self.tasks.get_mut(id);
+        // The user may have cancelled it meanwhile.
+        if let Some(active) = active.filter(|active| active.is_asked(ControlKind::Pausing)) {
             active.set_control(now, None);
             let message = format!("not paused: {name} says {}", text::clean_line(said));
             active.notice(now, message);

@@ -304,6 +304,11 @@ impl Link {
         if is_too_much {
             TOO_LARGE.clone_into(&mut request);
             active.left_out(now, |left_out| &mut left_out.questions);
+            let questions = &active.task.questions;
+            if questions.len() >= REMEMBERED && !questions.iter().any(|it| it.is_delivered) {
+                // Declining all of them would cost more than they are worth.
+                return;
+            }
         }
         let answer = match policy {
             _ if is_too_much => Some(refusal(kind, "the request is too large", &Answer::Decline)),

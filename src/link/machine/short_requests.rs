@@ -2,7 +2,7 @@
 
 use super::Link;
 use crate::{
-    domain::{RequestError, TaskId},
+    domain::{ControlKind, RequestError, TaskId},
     link::{
         connection::ConnectionState,
         handshake_error::{HandshakeError, Refusal},
@@ -78,7 +78,8 @@ impl Link {
         match &in_flight.kind {
             RequestKind::Ping { verifies: Some(id) } => self.verify_later(id, false),
             RequestKind::Look(id) => self.look_failed(id, None),
-            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Pause(id) => self.control_unheard(id, ControlKind::Pausing),
+            RequestKind::Cancel(id) => self.control_unheard(id, ControlKind::Cancelling),
             RequestKind::Reply(Some((id, _))) => self.reply_unheard(id, in_flight, None),
             RequestKind::Poll(_) | RequestKind::Fetch(_) | RequestKind::Update(..) => {
                 let message = format!("HTTP {}", refusal.status);
@@ -170,7 +171,8 @@ impl Link {
             }
             // A server that refuses the cancel has heard it; the limit says that it did not respond.
             RequestKind::Cancel(_) if refusal.is_some() => {}
-            RequestKind::Pause(id) | RequestKind::Cancel(id) => self.control_unheard(id),
+            RequestKind::Pause(id) => self.control_unheard(id, ControlKind::Pausing),
+            RequestKind::Cancel(id) => self.control_unheard(id, ControlKind::Cancelling),
             RequestKind::Announce
             | RequestKind::FindServer
             | RequestKind::Reply(None)

@@ -41,6 +41,12 @@ impl Link {
         let first = now.mono.after(served.pace(&task));
         active.served = Some(ServerTaskPoll::new(first));
         active.task.server_task = Some(task);
+        if let Some(control) =
+            (active.control.as_mut()).filter(|it| it.what == ControlKind::Cancelling)
+        {
+            // The cancel of the call does not reach its task; only `tasks/cancel` does.
+            (control.is_sent, control.is_taken, control.retry_at) = (false, false, None);
+        }
         let reason = "the server runs the call as a task".to_owned();
         active.note_status(now, "running", Some(reason));
         active.saving.held = Some(token);
@@ -76,7 +82,9 @@ impl Link {
         let Some(task) = active.task.server_task.as_mut() else {
             return;
         };
-        let is_older = is_before(shape.updated.as_deref(), task.updated.as_deref());
+        // An end is final, whatever its time stamp says: the clocks of two replicas differ.
+        let is_older = !shape.state.is_terminal()
+            && is_before(shape.updated.as_deref(), task.updated.as_deref());
         if active.served.is_none() || task.id != shape.id || is_older {
             return;
         }

@@ -837,6 +837,34 @@ fn ask_replicas(bench: &mut Bench, seconds: u64, knows: impl Fn(usize, &str) -> 
 }
 
 #[test]
+fn a_cancel_before_the_task_id_reaches_the_task() {
+    let mut bench = Bench::core("required", None);
+    bench.start("steps", Limits::default());
+    let (call, request_id) = bench.last_post("tools/call");
+    bench.bring(call, opened());
+    bench.ask(SessionRequest::Cancel(id()));
+    assert_eq!(bench.count("notifications/cancelled"), 1);
+    let made = json!({"jsonrpc": "2.0", "id": request_id, "result": {"task": {"taskId": "t",
+        "status": "working", "pollInterval": 1000}}});
+    bench.bring(call, event("m", &made));
+    bench.secs(1);
+    assert_eq!(bench.count("tasks/cancel"), 1);
+}
+
+#[test]
+fn a_task_ends_although_the_time_stamp_of_its_end_is_older() {
+    let mut bench = with_task(Some(1000));
+    for (status, second) in [("working", 2), ("completed", 1)] {
+        bench.secs(2);
+        let mut shape = task("t", status, Some(1000));
+        shape["lastUpdatedAt"] = json!(format!("2026-01-01T00:00:0{second}Z"));
+        shape["result"] = json!({"content": []});
+        bench.answer("tasks/get", &shape);
+    }
+    assert_eq!(bench.status(), &Status::Completed);
+}
+
+#[test]
 fn a_result_comes_through_replicas_that_take_turns() {
     for first in [0, 1] {
         let mut bench = core_task_that_asks();

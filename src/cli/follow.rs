@@ -220,6 +220,9 @@ impl Follower<'_, '_> {
             if self.is_behind {
                 self.is_behind = print_new(self.context, self.printer)?;
             }
+            if self.live.erased.contains(&self.id) {
+                return Ok(FollowEnd::Forgotten);
+            }
             if let Some(view) = self.live.tasks.get(&self.id).cloned()
                 && let Some(left) = self.on_view(&view).await?
             {
@@ -259,9 +262,6 @@ impl Follower<'_, '_> {
     /// Handles an event; [`Self::on_view`] handles the views it brought. `Some` ends the follow.
     fn on_event(&mut self, event: &LiveEvent) -> Result<Option<FollowEnd>, CliError> {
         Ok(match event {
-            LiveEvent::Session(SessionEvent::Erased(gone)) if *gone == self.id => {
-                Some(FollowEnd::Forgotten)
-            }
             LiveEvent::Session(SessionEvent::Undriven) => {
                 finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
             }

@@ -93,9 +93,11 @@ impl Snapshots {
                 SessionEvent::Task(view) if !reader.wants(&view.task.id) => continue,
                 SessionEvent::Server(_) if reader.wanted.is_some() => continue,
                 SessionEvent::Task(view) => {
-                    // It is back: events come after snapshots, so the reader would take it for gone.
-                    let is_gone = |event: &SessionEvent| matches!(event, SessionEvent::Erased(id) if *id == view.task.id);
-                    reader.events.retain(|event| !is_gone(event));
+                    // If it is back: events come after snapshots, so the reader would take it for gone.
+                    if !tasks.contains_key(&view.task.id) {
+                        let is_gone = |event: &SessionEvent| matches!(event, SessionEvent::Erased(id) if *id == view.task.id);
+                        reader.events.retain(|event| !is_gone(event));
+                    }
                     reader.tasks.insert(view.task.id.clone());
                 }
                 SessionEvent::Server(view) => {

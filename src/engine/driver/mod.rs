@@ -385,8 +385,10 @@ impl Driver<'_> {
         };
         let has_work = !self.saves.own.waiting.is_empty()
             || self.saves.trouble.is_some()
-            || self.links.iter().any(|linked| linked.link.has_unsettled())
-            || self.links.iter().any(Linked::is_signing_in)
+            || self
+                .links
+                .iter()
+                .any(|linked| linked.link.has_unsettled() || linked.is_signing_in())
             || self.open.is_awaited(self.snapshots);
         // A program keeps in its memory what a host has done with it.
         let is_held = |server: &ServerName| {

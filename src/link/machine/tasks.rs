@@ -116,10 +116,8 @@ impl Link {
             active.touch(now);
             self.saver.touch(now.mono);
         }
-        if let Some(served) = active
-            .served
-            .as_mut()
-            .filter(|_| !shape.state.is_terminal())
+        if !shape.state.is_terminal()
+            && let Some(served) = &mut active.served
         {
             served.result_refusals = 0;
         }
@@ -176,15 +174,15 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.heard(now);
-            let is_back = active
-                .served
-                .as_ref()
-                .is_none_or(|it| it.result_refusals == 0);
-            if is_back && active.note_back(now) {
+            // As long as the result does not come, a poll that does is no recovery.
+            let is_refused = |served: &ServerTaskPoll| served.result_refusals > 0;
+            if active.served.as_ref().is_some_and(is_refused) {
+                return;
+            }
+            if active.note_back(now) {
                 self.saver.touch(now.mono);
             }
-            // As long as the result does not come, a poll that does is no recovery.
-            if let Some(served) = active.served.as_mut().filter(|it| it.result_refusals == 0) {
+            if let Some(served) = &mut active.served {
                 if served.failures > 0 {
                     active.saving.is_shown_stale = true;
                 }

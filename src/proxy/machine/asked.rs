@@ -40,7 +40,7 @@ pub(super) enum Asked {
     },
     /// The note that the host has read the result of this task.
     Delivered(TaskId),
-    /// Nothing depends on it.
+    /// The host waits for nothing of it, for example of a cancel.
     Note,
 }
 

@@ -10,6 +10,7 @@ use super::{
     requests::request_tools,
     select,
     session::RequestPurpose,
+    task_actions,
 };
 
 pub(super) fn on_response(
@@ -74,19 +75,29 @@ pub(super) fn on_response(
         (RequestPurpose::Announce(alerts), outcome) => {
             notify::on_announced(state, alerts, outcome);
         }
+        (RequestPurpose::Remove(id), Err(error)) => {
+            task_actions::not_removed(state, &id);
+            show_error(state, &error);
+        }
+        (RequestPurpose::Restore(id), Err(error)) => {
+            task_actions::not_restored(state, id, &error);
+            show_error(state, &error);
+        }
         (_, Ok(SessionResponse::Done(message))) => {
             let message = with_flags(state, &message);
             state.show_toast(NoticeLevel::Info, &message);
         }
-        (_, Err(error)) => {
-            let message = with_flags(state, &error.to_string());
-            state.show_toast(NoticeLevel::Error, &message);
-            // Replaces "requested: ...".
-            if state.messages.reply.is_some() {
-                state.reply(message);
-            }
-        }
+        (_, Err(error)) => show_error(state, &error),
         (_, Ok(_)) => {}
+    }
+}
+
+fn show_error(state: &mut State, error: &RequestError) {
+    let message = with_flags(state, &error.to_string());
+    state.show_toast(NoticeLevel::Error, &message);
+    // Replaces "requested: ...".
+    if state.messages.reply.is_some() {
+        state.reply(message);
     }
 }
 

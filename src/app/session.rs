@@ -39,6 +39,10 @@ pub enum RequestPurpose {
         /// What the user chose, for the message about it.
         choice: &'static str,
     },
+    /// Remove this task from the list.
+    Remove(TaskId),
+    /// Undo the removal of this task.
+    Restore(TaskId),
     /// Import tasks from this server.
     Adopt(ServerName),
     /// Start to sign in to this server.

@@ -1,13 +1,14 @@
 //! Actions on tasks: the one under the cursor, or the marked ones.
 
-use crate::domain::{ControlKind, NoticeLevel, SessionRequest, Status, TaskId, text};
+use crate::domain::{ControlKind, NoticeLevel, RequestError, SessionRequest, Status, TaskId, text};
 
 use super::{
     CallForm, Menu, Overlay, Pane, State, TaskRow, TypedArgument,
     call::restore_draft,
     keymap::Action,
-    requests::{request, request_tools},
+    requests::{request, request_for, request_tools},
     select::{chosen, hidden_among_marked},
+    session::RequestPurpose,
 };
 
 pub(super) fn pause(state: &mut State) {
@@ -125,7 +126,8 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     }
     let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
-        request(state, SessionRequest::Forget(id.clone()));
+        let purpose = RequestPurpose::Remove(id.clone());
+        request_for(state, SessionRequest::Forget(id.clone()), purpose);
         state.list.marks.remove(id);
     }
     let key = state.key(Action::Undo);
@@ -162,10 +164,27 @@ pub(super) fn undo(state: &mut State) {
     state.list.wanted = tasks.first().cloned();
     state.list.returning.extend(tasks.iter().cloned());
     for id in tasks {
-        request(state, SessionRequest::Unforget(id));
+        let purpose = RequestPurpose::Restore(id.clone());
+        request_for(state, SessionRequest::Unforget(id), purpose);
     }
     let message = format!("{count} restored");
     state.show_toast(NoticeLevel::Info, &message);
+}
+
+/// The removal of a task was refused, so there is nothing to undo.
+pub(super) fn not_removed(state: &mut State, id: &TaskId) {
+    for batch in &mut state.list.undo {
+        batch.retain(|removed| removed != id);
+    }
+    state.list.undo.retain(|batch| !batch.is_empty());
+}
+
+/// The undo of a removal was refused; what may work in a moment can be tried again.
+pub(super) fn not_restored(state: &mut State, id: TaskId, error: &RequestError) {
+    state.list.returning.remove(&id);
+    if matches!(error, RequestError::CannotSave(_)) {
+        state.list.undo.push(vec![id]);
+    }
 }
 
 /// Asks the driver to start or stop recording traffic.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
 use crate::domain::{
-    OnInput, Status, Task, Wall,
+    Status, Task, Wall,
     text::{self, DurationError},
 };
 
@@ -90,11 +90,15 @@ pub(super) fn status_label() -> impl clap::builder::TypedValueParser<Value = &'s
         .map(move |typed| labels().find(|label| *label == typed).unwrap_or(completed))
 }
 
-pub(super) fn on_input() -> impl clap::builder::TypedValueParser<Value = OnInput> {
-    PossibleValuesParser::new(["ask", "defaults", "decline"]).map(|typed| match typed.as_str() {
-        "defaults" => OnInput::Defaults,
-        "decline" => OnInput::Decline,
-        _ => OnInput::Ask,
+/// Parses one of the names of an enum, which are those of the configuration too.
+pub(super) fn one_of<T>() -> impl clap::builder::TypedValueParser<Value = T>
+where
+    T: strum::VariantArray + Copy + Default + Into<&'static str> + Send + Sync,
+{
+    let name = |it: &T| -> &'static str { (*it).into() };
+    PossibleValuesParser::new(T::VARIANTS.iter().map(name)).map(move |typed| {
+        let found = T::VARIANTS.iter().find(|it| name(it) == typed);
+        found.copied().unwrap_or_default()
     })
 }
 

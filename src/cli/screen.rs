@@ -12,11 +12,7 @@ use crate::{
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole},
     shell::{Opening, open as open_shell},
-    term::{
-        browser::Browser,
-        caps::{Capabilities, ColorChoice},
-        viewer::Viewer,
-    },
+    term::{browser::Browser, caps::Capabilities, viewer::Viewer},
 };
 
 /// What differs between the commands that open the TUI.
@@ -42,12 +38,7 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
         let value = std::env::var_os(name).unwrap_or_default();
         value.to_string_lossy().into_owned()
     };
-    let choice = match context.global.color {
-        None | Some(crate::config::Color::Auto) => ColorChoice::Auto,
-        Some(crate::config::Color::Always) => ColorChoice::Always,
-        Some(crate::config::Color::Never) => ColorChoice::Never,
-    };
-    Capabilities::detect(variable, choice)
+    Capabilities::detect(variable, context.global.color.unwrap_or_default())
 }
 
 /// Fails if the terminal cannot show the screen. Called before anything is started.

@@ -2,10 +2,7 @@
 
 use toml::de::DeTable;
 
-use crate::{
-    config::settings::{Color, Defaults, Parser},
-    domain::ThemeName,
-};
+use crate::config::settings::{Defaults, Parser};
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
@@ -23,14 +20,7 @@ impl Parser<'_> {
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),
                 "idle_timeout" => self.limit(name, value, &mut defaults.limits.idle),
                 "max_time" => self.limit(name, value, &mut defaults.limits.hard),
-                "color" => {
-                    let known = [
-                        ("auto", Color::Auto),
-                        ("always", Color::Always),
-                        ("never", Color::Never),
-                    ];
-                    defaults.color = self.one_of(name, value, &known);
-                }
+                "color" => defaults.color = self.one_of(name, value),
                 "ascii" => defaults.ascii = self.boolean(name, value).unwrap_or_default(),
                 "motion" => defaults.no_motion = self.boolean(name, value) == Some(false),
                 "mouse" => defaults.takes_mouse = self.boolean(name, value).unwrap_or_default(),
@@ -45,7 +35,7 @@ impl Parser<'_> {
     pub(super) fn theme(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "name" => self.config.theme = self.one_of("[theme] name", value, &ThemeName::ALL),
+                "name" => self.config.theme = self.one_of("[theme] name", value),
                 other => {
                     let why = format!("unknown key {other:?} in [theme]; expected: name");
                     self.notice(key.span().start, &why);

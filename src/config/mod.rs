@@ -32,4 +32,4 @@ pub(crate) use self::secret::{
 };
 pub(crate) use self::server::{header as template_of, is_name};
 pub use self::settings::Config;
-pub(crate) use self::settings::{Color, Defaults};
+pub(crate) use self::settings::Defaults;

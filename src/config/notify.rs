@@ -6,10 +6,7 @@ use toml::{
 };
 
 use super::error::ValueError;
-use crate::{
-    config::settings::Parser,
-    domain::{DesktopProtocol, NotifyLevel},
-};
+use crate::config::settings::Parser;
 
 /// The keys of `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";
@@ -17,17 +14,16 @@ const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough
 impl Parser<'_> {
     pub(super) fn notify(&mut self, table: &DeTable<'_>) {
         let mut notify = self.config.notify;
-        let levels = &NotifyLevel::ALL;
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
                 "bell" => {
-                    notify.bell = self.one_of(name, value, levels).unwrap_or(notify.bell);
+                    notify.bell = self.one_of(name, value).unwrap_or(notify.bell);
                 }
                 "desktop" => {
-                    notify.desktop = self.one_of(name, value, levels).unwrap_or(notify.desktop);
+                    notify.desktop = self.one_of(name, value).unwrap_or(notify.desktop);
                 }
-                "desktop_by" => notify.desktop_by = self.one_of(name, value, &DesktopProtocol::ALL),
+                "desktop_by" => notify.desktop_by = self.one_of(name, value),
                 "progress" => notify.progress = self.boolean(name, value),
                 "title" => notify.title = self.boolean(name, value).unwrap_or(notify.title),
                 "tmux_passthrough" => {
@@ -41,7 +37,7 @@ impl Parser<'_> {
                     self.config.hook = self.text(name, value, read);
                 }
                 "hook_on" => {
-                    let on = self.one_of(name, value, levels);
+                    let on = self.one_of(name, value);
                     self.config.hook_on = on.unwrap_or(self.config.hook_on);
                 }
                 _ => self.unknown_key(key, "in [notify]", KEYS),
@@ -50,19 +46,17 @@ impl Parser<'_> {
         self.config.notify = notify;
     }
 
-    /// The value named in `known`; adds a notice for an unknown name.
-    pub(super) fn one_of<T: Copy>(
+    /// The value of this name; adds a notice for an unknown one.
+    pub(super) fn one_of<T: strum::VariantArray + Copy + Into<&'static str>>(
         &mut self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
-        known: &[(&str, T)],
     ) -> Option<T> {
         self.text(key, value, |text| {
-            let found = known.iter().find(|(name, _)| *name == text);
-            found.map(|(_, value)| *value).ok_or_else(|| {
-                let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-                ValueError::NotOneOf(names.join(", "))
-            })
+            let names = T::VARIANTS.iter().map(|it| -> &str { (*it).into() });
+            let found = names.clone().position(|name| name == text);
+            let found = found.and_then(|place| T::VARIANTS.get(place).copied());
+            found.ok_or_else(|| ValueError::NotOneOf(names.collect::<Vec<_>>().join(", ")))
         })
     }
 }

@@ -3,7 +3,7 @@
 use toml::{Spanned, de::DeValue};
 
 use super::{error::ValueError, settings::Parser};
-use crate::domain::{OnCancel, PatienceChoice, ProxySettings, text};
+use crate::domain::{PatienceChoice, ProxySettings, text};
 
 const KEYS: &str = "patience, keep, on_cancel, attach";
 
@@ -21,7 +21,7 @@ impl Parser<'_> {
             match name {
                 "patience" => settings.patience = self.text(name, value, PatienceChoice::parse),
                 "keep" => settings.keep = self.text(name, value, text::parse_duration),
-                "on_cancel" => settings.on_cancel = self.one_of(name, value, &OnCancel::ALL),
+                "on_cancel" => settings.on_cancel = self.one_of(name, value),
                 "attach" => self.attach(value, &mut settings),
                 _ => self.unknown_key(key, &format!("in {path}"), KEYS),
             }

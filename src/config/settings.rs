@@ -4,7 +4,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
-use clap::ValueEnum;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -14,8 +13,8 @@ use super::error::{ConfigError, ValueError};
 use crate::{
     app::{Keymap, View},
     domain::{
-        CheckpointConvention, DefaultLimits, Limits, NotifyConfig, NotifyLevel, ProtocolChoice,
-        ProxySettings, ServerConfig, ServerName, TaskView, ThemeName, text,
+        CheckpointConvention, ColorChoice, DefaultLimits, Limits, NotifyConfig, NotifyLevel,
+        ProtocolChoice, ProxySettings, ServerConfig, ServerName, TaskView, ThemeName, text,
     },
     engine::Hook,
 };
@@ -215,15 +214,6 @@ impl Parser<'_> {
     }
 }
 
-/// When to use color.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// Only on a terminal, unless `NO_COLOR` is set.
-    Auto,
-    Always,
-    Never,
-}
-
 /// The settings in `[defaults]`.
 #[derive(Debug, Default, PartialEq)]
 #[expect(
@@ -240,7 +230,7 @@ pub(crate) struct Defaults {
     /// `--idle-timeout` and `--max-time`.
     pub(super) limits: Limits,
     /// `--color`.
-    pub(crate) color: Option<Color>,
+    pub(crate) color: Option<ColorChoice>,
     /// `--ascii`.
     pub(crate) ascii: bool,
     /// `--no-motion`.

@@ -3,7 +3,7 @@
 use toml::de::DeTable;
 
 use crate::{
-    app::{Filter, Grouping, SortKey, View},
+    app::{Filter, View},
     config::settings::Parser,
 };
 
@@ -45,12 +45,10 @@ impl Parser<'_> {
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
                 "group" => {
-                    let all: Vec<_> = Grouping::ALL.iter().map(|by| (by.name(), *by)).collect();
-                    view.grouping = self.one_of(key_text, value, &all).unwrap_or_default();
+                    view.grouping = self.one_of(key_text, value).unwrap_or_default();
                 }
                 "sort" => {
-                    let all: Vec<_> = SortKey::ALL.iter().map(|by| (by.label(), *by)).collect();
-                    view.sort = self.one_of(key_text, value, &all).unwrap_or_default();
+                    view.sort = self.one_of(key_text, value).unwrap_or_default();
                 }
                 "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),
                 _ => self.unknown_key(key, "of a view", KEYS),

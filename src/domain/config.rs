@@ -332,7 +332,8 @@ impl DefaultLimits {
 }
 
 /// The color theme that the user prefers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum ThemeName {
     /// For a dark background, with the terminal's own colors.
     #[default]
@@ -343,16 +344,6 @@ pub enum ThemeName {
     Mono,
     /// Safe for color-blind users.
     Colorblind,
-}
-
-impl ThemeName {
-    /// All themes with their names in the config file.
-    pub const ALL: [(&str, Self); 4] = [
-        ("dark", Self::Dark),
-        ("light", Self::Light),
-        ("mono", Self::Mono),
-        ("colorblind", Self::Colorblind),
-    ];
 }
 
 /// What the user has to do before longhaul contacts or starts a configured server.

@@ -58,7 +58,7 @@ pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat, unquoted};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
-pub use color_depth::ColorDepth;
+pub use color_depth::{ColorChoice, ColorDepth};
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};
 pub use field_spec::FieldSpec;

@@ -39,7 +39,8 @@ impl Task {
 }
 
 /// Which reasons cause a notification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum NotifyLevel {
     /// No notifications.
     Off,
@@ -51,13 +52,6 @@ pub enum NotifyLevel {
 }
 
 impl NotifyLevel {
-    /// All levels with their names in the config file.
-    pub const ALL: [(&str, Self); 3] = [
-        ("off", Self::Off),
-        ("needs-you", Self::NeedsYou),
-        ("all", Self::All),
-    ];
-
     /// Whether this level includes the reason.
     pub fn includes(self, reason: NotifyReason) -> bool {
         match self {
@@ -69,7 +63,8 @@ impl NotifyLevel {
 }
 
 /// The escape sequence for desktop notifications; terminals differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum DesktopProtocol {
     /// OSC 9, as in iTerm2.
     Osc9,
@@ -77,15 +72,6 @@ pub enum DesktopProtocol {
     Osc777,
     /// OSC 99, as in kitty.
     Osc99,
-}
-
-impl DesktopProtocol {
-    /// All protocols with their names in the config file.
-    pub const ALL: [(&str, Self); 3] = [
-        ("osc9", Self::Osc9),
-        ("osc777", Self::Osc777),
-        ("osc99", Self::Osc99),
-    ];
 }
 
 /// The combined progress of all tasks, for the taskbar.

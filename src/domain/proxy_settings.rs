@@ -29,7 +29,8 @@ impl PatienceChoice {
 }
 
 /// What a cancelled request of the host means for its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum OnCancel {
     /// The call continues after a timeout, and is cancelled if a person stopped it.
     #[default]
@@ -38,15 +39,6 @@ pub enum OnCancel {
     Continue,
     /// The call is always cancelled.
     Stop,
-}
-
-impl OnCancel {
-    /// Their names for the user.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("timeout-continues", Self::TimeoutContinues),
-        ("continue", Self::Continue),
-        ("stop", Self::Stop),
-    ];
 }
 
 /// The settings for one server, or for all. What is absent is not set.

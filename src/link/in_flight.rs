@@ -107,6 +107,18 @@ impl RequestKind {
         )
     }
 
+    /// Whether somebody waits for its response or its effect on a call.
+    pub(super) fn is_awaited(&self) -> bool {
+        !matches!(
+            self,
+            Self::LegacySse
+                | Self::Listen
+                | Self::Standalone
+                | Self::Ping { .. }
+                | Self::Reply(None)
+        )
+    }
+
     /// How long it may take before it counts as failed. Calls and streams have no such limit.
     pub(super) fn time_limit(&self, is_process: bool) -> Option<Duration> {
         match self {

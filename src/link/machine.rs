@@ -317,6 +317,13 @@ impl Link {
         self.tasks.contains_key(id)
     }
 
+    /// Whether the call of a task is not saved yet.
+    pub fn is_starting(&self, id: &TaskId) -> bool {
+        self.tasks
+            .get(id)
+            .is_some_and(|active| active.intent.is_some())
+    }
+
     /// A task that this machine holds.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.get(id).map(|active| &active.task)

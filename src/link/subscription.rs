@@ -38,9 +38,11 @@ impl TaskSubscription {
         self.next = Some(self.next.map_or(at, |next| next.max(at)));
     }
 
-    /// Whether it reports on all of these already.
+    /// Whether it reports on all of these already. One that nothing needs any more does not.
     pub(super) fn covers(&self, wanted: &BTreeSet<String>, wants_lists: bool) -> bool {
-        self.on.is_some() && wanted.is_subset(&self.wanted) && (self.has_lists || !wants_lists)
+        let is_needed = wants_lists || !wanted.is_empty();
+        let has_all = wanted.is_subset(&self.wanted) && (self.has_lists || !wants_lists);
+        self.on.is_some() && is_needed && has_all
     }
 
     pub(super) fn requested(

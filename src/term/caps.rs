@@ -1,19 +1,7 @@
 //! Detects what the terminal can show from environment variables, which `cli` reads once.
 
 use super::osc::Multiplexer;
-use crate::domain::{ColorDepth, DesktopProtocol, NotifyConfig};
-
-/// The value of `--color`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ColorChoice {
-    /// Depends on the environment.
-    #[default]
-    Auto,
-    /// Overrides `NO_COLOR`.
-    Always,
-    /// No color.
-    Never,
-}
+use crate::domain::{ColorChoice, ColorDepth, DesktopProtocol, NotifyConfig};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

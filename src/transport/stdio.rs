@@ -399,7 +399,7 @@ impl Stdio {
             log_lines,
             process: of_process,
             exit_reason,
-            has_exited: false,
+            left_behind: None,
             is_stdout_done: false,
             stray_lines: 0,
             redactor: options.secrets.redactor(),

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn themes_use_distinct_colors_for_distinct_meanings() {
-        for (name, theme) in ThemeName::ALL {
+        for theme in <ThemeName as strum::VariantArray>::VARIANTS.iter().copied() {
+            let name: &str = theme.into();
             let look = Look {
                 theme,
                 ..Look::default()

@@ -450,6 +450,15 @@ fn a_dead_program_loses_its_call_and_the_next_gets_a_new_one() {
     are_gone(state);
 }
 
+#[test]
+fn a_child_that_keeps_writing_does_not_hide_the_end_of_its_program() {
+    let dir = approved();
+    let died = call(dir.path(), &["orphan"]);
+    assert_eq!(died.code, Some(5), "{died:#?}");
+    assert!(died.err.contains("exited with status 7"), "{died:#?}");
+    are_gone(dir.path());
+}
+
 /// What a script told of what happened to it, a line each.
 fn events(state: &Path) -> Vec<String> {
     let events = text(state.join("events"));

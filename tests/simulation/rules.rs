@@ -13,7 +13,7 @@ use longhaul::{
 };
 use serde_json::{Value, json};
 
-use super::world::restored;
+use super::{crowd, world::restored};
 
 mod bounds;
 mod faults;
@@ -1121,6 +1121,32 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
     assert!(matches!(
         bench.answers.as_slice(),
         [_, Err(RequestError::CannotSave(_))]
+    ));
+}
+
+#[test]
+fn a_repeated_call_has_not_started_before_the_first_is_saved() {
+    let mut bench = Bench::known();
+    bench.saves_at_once = false;
+    for number in [7, 8] {
+        bench.ask(SessionRequest::Start(Box::new(NewCall {
+            once: Some("nightly".to_owned()),
+            ..crowd::call(TaskId::from_bits(number))
+        })));
+    }
+    assert!(bench.answers.is_empty(), "{:?}", bench.answers);
+    let token = bench.pending.pop().unwrap();
+    bench.awaiting_save.clear();
+    bench.feed(Input::SaveFailed {
+        token,
+        why: "disk full".to_owned(),
+    });
+    assert!(matches!(
+        bench.answers.as_slice(),
+        [
+            Err(RequestError::CannotSave(_)),
+            Err(RequestError::CannotSave(_))
+        ]
     ));
 }
 

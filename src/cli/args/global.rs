@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::{
-    cli::arg_values::GLOBAL,
-    config::{Color, Header, header},
-    domain::ProtocolChoice,
+    cli::arg_values::{GLOBAL, one_of},
+    config::{Header, header},
+    domain::{ColorChoice, ProtocolChoice},
 };
 
 /// The options that every command takes.
@@ -36,8 +36,8 @@ pub(in crate::cli) struct GlobalArgs {
     pub(in crate::cli) json: bool,
     // No default here, because the configuration can set one.
     /// When to use color [default: auto]
-    #[arg(long, value_name = "WHEN", global = true)]
-    pub(in crate::cli) color: Option<Color>,
+    #[arg(long, value_name = "WHEN", value_parser = one_of::<ColorChoice>(), global = true)]
+    pub(in crate::cli) color: Option<ColorChoice>,
     /// Use only ASCII characters on the screen.
     #[arg(long, global = true)]
     pub(in crate::cli) ascii: bool,

@@ -1,8 +1,11 @@
 //! The arguments of `proxy`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::domain::{OnCancel, PatienceChoice};
+use crate::{
+    cli::arg_values::one_of,
+    domain::{OnCancel, PatienceChoice},
+};
 
 /// `proxy`.
 #[derive(Debug, Args)]
@@ -13,9 +16,10 @@ pub(in crate::cli) struct ProxyArgs {
     /// the host's timeout, or 50s if that is unknown].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
-    /// What happens to a call that the host cancels [default: timeout-continues]
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub(in crate::cli) on_cancel: Option<OnCancelArg>,
+    /// What happens to a call that the host cancels; with `timeout-continues`, it stops only if a person stopped it [default:
+    /// timeout-continues]
+    #[arg(long, value_name = "WHAT", value_parser = one_of::<OnCancel>())]
+    pub(in crate::cli) on_cancel: Option<OnCancel>,
 }
 
 /// `wrap` and `unwrap`.
@@ -32,25 +36,4 @@ pub(in crate::cli) struct WrapArgs {
     /// Change the files without asking.
     #[arg(long, short)]
     pub(in crate::cli) yes: bool,
-}
-
-/// `--on-cancel`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(in crate::cli) enum OnCancelArg {
-    /// It continues if the host gave up, and is cancelled if a person stopped it.
-    TimeoutContinues,
-    /// It always continues.
-    Continue,
-    /// It is always cancelled.
-    Stop,
-}
-
-impl From<OnCancelArg> for OnCancel {
-    fn from(arg: OnCancelArg) -> Self {
-        match arg {
-            OnCancelArg::TimeoutContinues => Self::TimeoutContinues,
-            OnCancelArg::Continue => Self::Continue,
-            OnCancelArg::Stop => Self::Stop,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::{
-    cli::arg_values::{Limit, limit, on_input},
+    cli::arg_values::{Limit, limit, one_of},
     domain::OnInput,
 };
 
@@ -65,7 +65,7 @@ pub(in crate::cli) struct StartArgs {
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
     /// How to handle questions from the server: ask, defaults or decline [default: ask]. `defaults` asks if a required field has no default. Without a terminal, longhaul exits with code 6 instead of asking, and leaves the question for `longhaul answer`
-    #[arg(long, value_name = "WHAT", value_parser = on_input())]
+    #[arg(long, value_name = "WHAT", value_parser = one_of::<OnInput>())]
     pub(in crate::cli) on_input: Option<OnInput>,
 }
 

@@ -38,7 +38,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     let directory = std::env::current_dir().unwrap_or_default();
     let given = ProxySettings {
         patience: args.patience,
-        on_cancel: args.on_cancel.map(Into::into),
+        on_cancel: args.on_cancel,
         ..ProxySettings::default()
     };
     let options = ProxyOptions {

@@ -184,7 +184,7 @@ impl Driver<'_> {
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),
             SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {
-                Ok(Some(id)) => Route::Answer(Ok(SessionResponse::Started(id))),
+                Ok(Some(id)) => self.route_repeat(id),
                 Ok(None) => self.to_ask(from, &call.server).into(),
                 Err(refused) => Route::Answer(Err(refused)),
             },
@@ -270,6 +270,15 @@ impl Driver<'_> {
             linked.link.knows(known.into_iter().map(shown));
         }
         Ok(())
+    }
+
+    /// A repeated call has started, unless the first one is not saved yet: its link answers both.
+    fn route_repeat(&self, id: TaskId) -> Route {
+        let is_starting = |linked: &Linked| linked.link.is_starting(&id);
+        match self.links.iter().position(is_starting) {
+            Some(index) => Route::Link(index),
+            None => Route::Answer(Ok(SessionResponse::Started(id))),
+        }
     }
 
     /// The task that a request to start would repeat: the same id, or the same `--once` key.

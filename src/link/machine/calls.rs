@@ -39,23 +39,13 @@ struct CallPlan {
 
 impl Link {
     pub(super) fn start(&mut self, ask: SessionRequestId, call: NewCall) {
+        if let Some(first) = self.started_before(&call) {
+            return self.repeat_start(ask, first);
+        }
         if let Some(trouble) = self.disk_trouble() {
             return self.answer(ask, Err(trouble));
         }
         let id = call.id.clone();
-        if let Some(active) = self.tasks.get_mut(&id) {
-            // Asked twice, because the first answer was lost on the way.
-            let after = active.intent.as_mut().map(|intent| {
-                intent.asks.push(ask);
-                intent.save
-            });
-            let outcome = Ok(SessionResponse::Started(id));
-            return self.out.push(Output::Answer {
-                ask,
-                outcome,
-                after,
-            });
-        }
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
         let goes_on = call.checkpoint.clone();
         let mut active = ActiveTask::new(
@@ -106,6 +96,23 @@ impl Link {
         {
             self.send_call(&id);
         }
+    }
+
+    /// A call was asked for twice, because the first answer was lost on the way, or with the same `--once` key. Both are
+    /// answered when its intent is on disk.
+    fn repeat_start(&mut self, ask: SessionRequestId, first: TaskId) {
+        let active = self.tasks.get_mut(&first);
+        let intent = active.and_then(|active| active.intent.as_mut());
+        let after = intent.map(|intent| {
+            intent.asks.push(ask);
+            intent.save
+        });
+        let outcome = Ok(SessionResponse::Started(first));
+        self.out.push(Output::Answer {
+            ask,
+            outcome,
+            after,
+        });
     }
 
     /// Another client's call created this checkpoint. The server's list shows its progress.
@@ -345,7 +352,7 @@ impl Link {
         self.refusal_to_detach(active, tool)
     }
 
-    /// The save that a call waited for failed, so the call never left.
+    /// The call has not run: the save that it waited for failed, or the server refused it. It is queued again.
     pub(super) fn unsend(&mut self, id: &TaskId) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -359,8 +366,7 @@ impl Link {
             self.index.remove_request(&request_id);
         }
         if let Some(exchange) = exchange {
-            self.in_flight.remove(exchange);
-            self.reachability.prober_gone();
+            self.close(exchange);
         }
         if let Some(active) = self.tasks.get_mut(id) {
             active.touch(self.now);

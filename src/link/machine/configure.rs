@@ -8,9 +8,10 @@ use crate::{
         configure_error::ConfigureError,
         connection::ConnectionState,
         credentials::Sent,
-        in_flight::{InFlight, RequestKind},
+        in_flight::InFlight,
         negotiation::{Choice, Negotiation},
         reachability::Reachability,
+        subscription::TaskSubscription,
     },
 };
 
@@ -137,8 +138,8 @@ impl Link {
     /// one.
     fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
-        let is_busy = |in_flight: &InFlight| !matches!(in_flight.kind, RequestKind::LegacySse);
-        if self.has_unsettled() || self.in_flight.values().any(is_busy) {
+        let is_awaited = |in_flight: &InFlight| in_flight.kind.is_awaited();
+        if self.has_unsettled() || self.in_flight.values().any(is_awaited) {
             return Err(ConfigureError::UrlInUse {
                 name,
                 used: server_url::redacted(&self.record.url).into_owned(),
@@ -146,6 +147,9 @@ impl Link {
             });
         }
         self.close_legacy_sse();
+        self.close_standalone();
+        self.end_subscription();
+        self.close_where(|_| true);
         let moved = LinkRecord::new(name, url);
         let old = std::mem::replace(&mut self.record, moved);
         self.record.session_number = old.session_number;
@@ -153,6 +157,8 @@ impl Link {
         self.negotiation = Negotiation::new(self.config.choice, &self.record);
         (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
+        self.subscription = TaskSubscription::default();
+        self.gather();
         self.record_changed();
         Ok(())
     }

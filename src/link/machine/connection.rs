@@ -87,6 +87,7 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
+        self.close_negotiation();
         self.initialize(RequestKind::Handshake { session: None });
         self.connection = ConnectionState::Initializing;
     }

@@ -33,6 +33,7 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
+        self.close_negotiation();
         let id = self.in_flight.new_request_id();
         let method = encode::discover(&id, MODERN);
         let exchange = self.send(RequestKind::Discover, method, Some(id), None);
@@ -43,6 +44,13 @@ impl Link {
         {
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN));
         }
+    }
+
+    /// Only the newest request says what the server speaks.
+    pub(super) fn close_negotiation(&mut self) {
+        self.close_where(|kind| {
+            matches!(kind, RequestKind::Discover | RequestKind::Handshake { .. })
+        });
     }
 
     /// A program said nothing to `server/discover`, or ended at it: it may know only the handshake (MCP 2026-07-28,
@@ -98,6 +106,7 @@ impl Link {
         self.connection = ConnectionState::Ready;
         self.negotiation.pinned = self.config.choice.version;
         self.era_is_settled();
+        self.end_subscription();
         self.subscription = TaskSubscription::default();
         self.gather();
         self.record_changed();

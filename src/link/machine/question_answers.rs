@@ -12,7 +12,7 @@ use crate::{
         active_task::{ActiveTask, new_attempt},
         connection::ConnectionState,
         in_flight::{InFlight, RequestKind},
-        replies::{AnswersDue, Turn, WAITS, key_in},
+        replies::{self, AnswersDue, Turn, WAITS, key_in},
         time::earliest,
     },
     protocol::{RpcError, encode},
@@ -273,24 +273,31 @@ impl Link {
         self.save_vital();
     }
 
+    /// The tasks here that have a question. The one that sent its answer may have ended since.
+    fn askers(&self, id: &TaskId, key: &str) -> Vec<TaskId> {
+        let asks = |of: &TaskId, question: &Question| {
+            question.has_key(key) && (of == id || question.shared_with.contains(id))
+        };
+        self.tasks
+            .iter()
+            .filter(|(of, active)| active.task.questions.iter().any(|it| asks(of, it)))
+            .map(|(of, _)| of.clone())
+            .collect()
+    }
+
     /// The server has the answer to a question.
     pub(super) fn question_delivered(&mut self, id: &TaskId, key: &str) {
         let now = self.now;
-        let is_it = |question: &&Question| question.has_key(key);
-        let active = self.tasks.get(id);
-        let known = active.and_then(|active| active.task.questions.iter().find(is_it));
-        let Some(known) = known.cloned() else {
-            return;
-        };
-        self.reply_arrived(id, &known);
-        for id in known.shared_with.iter().chain([id]) {
-            if let Some(active) = self.tasks.get_mut(id)
+        for asker in self.askers(id, key) {
+            if let Some(active) = self.tasks.get_mut(&asker)
                 && let Some(question) = active
                     .task
                     .questions
                     .iter_mut()
                     .find(|question| question.has_key(key))
             {
+                let name = replies::name(id, &question.key, &question.source);
+                self.replies.arrived(&name);
                 question.is_delivered = true;
                 if let (false, Some(answer)) =
                     (question.kind.is_elicitation(), &mut question.answer)
@@ -356,16 +363,18 @@ impl Link {
             return;
         };
         if self.reply_failed(in_flight, at_least) {
-            self.answers_wait(id);
+            self.answers_wait(id, key);
         } else {
             self.question_delivered(id, key);
         }
     }
 
-    /// The answers of a task are looked at again.
-    pub(super) fn answers_wait(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.answers_wait();
+    /// The answer to a question is looked at again.
+    pub(super) fn answers_wait(&mut self, id: &TaskId, key: &str) {
+        for asker in self.askers(id, key) {
+            if let Some(active) = self.tasks.get_mut(&asker) {
+                active.answers_wait();
+            }
         }
     }
 }

@@ -70,10 +70,4 @@ impl Link {
     pub(super) fn was_answered(&self, key: &str) -> bool {
         self.record.session.is_some() && self.replies.was_answered(key)
     }
-
-    /// An answer has arrived.
-    pub(super) fn reply_arrived(&mut self, id: &TaskId, question: &Question) {
-        let name = name(id, &question.key, &question.source);
-        self.replies.arrived(&name);
-    }
 }

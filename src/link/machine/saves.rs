@@ -113,7 +113,7 @@ impl Link {
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
-        let index = &mut self.index;
+        let (index, mut has_left) = (&mut self.index, false);
         self.tasks.retain(|_, active| {
             let stays = active.task.is_open()
                 || active.saving.is_dirty
@@ -121,9 +121,13 @@ impl Link {
                 || active.saving.saved_seq < active.task.seq;
             if !stays && let Some(server_task) = &active.task.server_task {
                 index.server_task_saved(&server_task.id, &active.task);
+                has_left = true;
             }
             stays
         });
+        if has_left {
+            self.gather();
+        }
         self.schedule.needs_advance = true;
     }
 
@@ -193,12 +197,12 @@ impl Link {
         for exchange in self.in_flight.waiting_for(token) {
             self.reachability.prober_gone();
             if let Some(InFlight {
-                kind: RequestKind::Update(id, _) | RequestKind::Reply(Some((id, _))),
+                kind: RequestKind::Update(id, key) | RequestKind::Reply(Some((id, key))),
                 ..
             }) = self.in_flight.remove(exchange)
             {
                 self.reachability.refund(self.now);
-                self.answers_wait(&id);
+                self.answers_wait(&id, &key);
             }
         }
     }

@@ -116,6 +116,12 @@ impl Link {
         }
     }
 
+    pub(super) fn close_where(&mut self, is_it: impl Fn(&RequestKind) -> bool) {
+        let exchanges = self.in_flight.iter();
+        let exchanges = exchanges.filter(|(_, in_flight)| is_it(&in_flight.kind));
+        self.close_all(exchanges.map(|(exchange, _)| exchange).collect());
+    }
+
     /// Drops an exchange; nothing more arrives of it.
     pub(super) fn close(&mut self, exchange: ExchangeId) {
         if let Some(in_flight) = self.in_flight.remove(exchange) {

@@ -239,7 +239,7 @@ impl Link {
         }
     }
 
-    fn close_standalone(&mut self) {
+    pub(super) fn close_standalone(&mut self) {
         for exchange in self.standalone.take_connections() {
             self.close(exchange);
         }

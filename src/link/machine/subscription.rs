@@ -85,7 +85,7 @@ impl Link {
 
     /// Leaves a subscription. On pipes there is no stream to close: there the server is notified (2026-07-28,
     /// basic/patterns/cancellation).
-    fn end_subscription(&mut self) {
+    pub(super) fn end_subscription(&mut self) {
         let Some(on) = self.subscription.on.take() else {
             return;
         };

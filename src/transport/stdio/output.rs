@@ -1,13 +1,12 @@
 //! Reads the stdout of a server process, one message per line.
 
-use std::{os::fd::AsFd as _, sync::Arc, time::Duration};
+use std::{os::fd::AsFd as _, sync::Arc};
 
 use bytes::BytesMut;
 use tokio::{
     io::AsyncReadExt as _,
     process::ChildStdout,
     sync::{mpsc, watch},
-    time::sleep,
 };
 
 use super::{outline::Outline, stderr::LOG_LINE_BYTES, supervisor::ServerProcess};
@@ -20,9 +19,6 @@ use crate::{
         traffic::ExchangeRecorder,
     },
 };
-
-/// How long to keep reading stdout after the process exited; another process may hold the pipe open.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Lines of stdout that are not messages and go to the log; any further ones are only counted.
 const REPORTED_STRAY_LINES: u64 = 20;
@@ -43,7 +39,9 @@ pub(super) struct Output {
     pub(super) log_lines: mpsc::Receiver<String>,
     pub(super) process: Arc<ServerProcess>,
     pub(super) exit_reason: watch::Receiver<Option<String>>,
-    pub(super) has_exited: bool,
+    /// Bytes in the pipe that the process may have written, once it has exited. Another process can hold the pipe open and
+    /// keep writing, which must not hide the exit.
+    pub(super) left_behind: Option<u64>,
     /// Whether stdout has been read to its end.
     pub(super) is_stdout_done: bool,
     /// Lines that were not messages.
@@ -86,9 +84,10 @@ impl Output {
                 return self.finish().await;
             }
             self.read.reserve(8 * 1024);
+            let has_exited = self.left_behind.is_some();
             let suspension = Arc::clone(&self.process.suspension);
             tokio::select! {
-                () = suspension.wanted_of_stdout(), if !self.has_exited && self.too_long.is_none() => {
+                () = suspension.wanted_of_stdout(), if !has_exited && self.too_long.is_none() => {
                     // Its log lines first: they were read already.
                     if let Ok(line) = self.log_lines.try_recv() {
                         return ExchangeEvent::message(line);
@@ -96,11 +95,16 @@ impl Output {
                     suspension.park_stdout(self.stdout.as_fd(), &self.read, self.stray_lines).await;
                 }
                 read = self.stdout.read_buf(&mut self.read) => {
-                    self.is_stdout_done = !matches!(read, Ok(bytes) if bytes > 0);
+                    let read = read.unwrap_or(0) as u64;
+                    self.left_behind = self.left_behind.map(|left| left.saturating_sub(read));
+                    self.is_stdout_done = read == 0 || self.left_behind == Some(0);
                 }
                 Some(line) = self.log_lines.recv() => return ExchangeEvent::message(line),
-                () = exited(&mut self.exit_reason), if !self.has_exited => self.has_exited = true,
-                () = sleep(DRAIN_TIMEOUT), if self.has_exited => self.is_stdout_done = true, // sleep: another process may keep the pipe open
+                () = exited(&mut self.exit_reason), if !has_exited => {
+                    let left = rustix::io::ioctl_fionread(&self.stdout).unwrap_or(u64::MAX);
+                    self.left_behind = Some(left);
+                    self.is_stdout_done = left == 0;
+                }
             }
         }
     }

@@ -646,6 +646,36 @@ fn removal_can_be_undone_and_skips_running_tasks() {
     );
 }
 
+/// The newest request fails, because the disk does.
+fn refuse_newest(screen: &mut Screen) {
+    let newest = screen.todo.iter().rev().find_map(|command| match command {
+        Command::Request(ask, _) => Some(*ask),
+        _ => None,
+    });
+    screen.event(Event::Session(SessionEvent::Response {
+        request: newest.unwrap(),
+        outcome: Err(longhaul::domain::RequestError::CannotSave(
+            "disk full".to_owned(),
+        )),
+    }));
+}
+
+#[test]
+fn an_undo_that_failed_is_undone_next() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("h7r2dd").keys("D u");
+    refuse_newest(&mut screen);
+    screen.todo.clear();
+    screen.keys("u");
+    assert_eq!(asks(&screen), [SessionRequest::Unforget(id("h7r2dd"))]);
+    // A removal that failed leaves nothing to undo.
+    screen.keys("D");
+    refuse_newest(&mut screen);
+    screen.todo.clear();
+    screen.keys("u");
+    assert_eq!(asks(&screen), []);
+}
+
 #[test]
 fn restored_tasks_appear_at_once_without_notifications() {
     let mut screen = Screen::morning(WIDE, colour());

@@ -1,6 +1,6 @@
 //! Rules of the eras, of server tasks and of questions.
 
-use longhaul::domain::{Answer, OnInput, TaskCapability, TaskKind};
+use longhaul::domain::{Answer, OnInput, ServerConfig, TaskCapability, TaskKind};
 
 use super::*;
 use crate::simulation::crowd;
@@ -1024,4 +1024,36 @@ fn a_question_that_comes_on_two_streams_is_asked_once() {
     bench.bring(second, event("q", &asks));
     let is_asked = |row: &&Row| matches!(row, Row::History { entries, .. } if entries.iter().any(|entry| matches!(entry.what, HistoryEvent::InputRequired { .. })));
     assert_eq!(bench.rows.iter().filter(is_asked).count(), 1);
+}
+
+#[test]
+fn a_new_url_applies_while_only_a_subscription_is_open() {
+    let mut bench = with_task(Some(1000));
+    let listen = told_of(&mut bench);
+    let moved = ServerConfig {
+        url: Some("http://elsewhere/mcp".to_owned()),
+        ..ServerConfig::new(ServerName::new("lab"))
+    };
+    assert!(bench.link.configure(&moved).is_err(), "a task runs there");
+    let mut end = task("t", "completed", Some(1000));
+    end["result"] = json!({"content": []});
+    bench.answer("tasks/get", &end);
+    assert!(bench.status().is_settled(), "{:?}", bench.status());
+    bench.link.configure(&moved).unwrap();
+    bench.secs(1);
+    assert!(bench.closed.contains(&listen));
+    assert_eq!(bench.link.record().url, "http://elsewhere/mcp");
+}
+
+#[test]
+fn a_subscription_ends_with_the_last_task() {
+    let mut bench = with_task(Some(1000));
+    let listen = told_of(&mut bench);
+    let mut end = task("t", "completed", Some(1000));
+    end["result"] = json!({"content": []});
+    bench.answer("tasks/get", &end);
+    assert!(!bench.closed.contains(&listen));
+    bench.secs(3);
+    assert!(bench.closed.contains(&listen));
+    assert_eq!(bench.count("subscriptions/listen"), 1);
 }

@@ -378,6 +378,26 @@ fn a_question_beside_two_calls_is_on_both_and_answered_once() {
 }
 
 #[test]
+fn a_shared_answer_goes_out_again_after_its_first_call_ended() {
+    let (mut bench, get) = two_calls([OnInput::Ask; 2]);
+    bench.bring(get, event("s1", &asks(4)));
+    bench.ask(accept(&TaskId::from_bits(7)));
+    let (_, call, body) = bench.posts("tools/call").swap_remove(0);
+    bench.bring(call, event("a9", &result(body["id"].as_str().unwrap())));
+    assert!(saved_of(&bench, &TaskId::from_bits(7)).status.is_settled());
+    let sent = replies(&bench);
+    assert_eq!(sent.len(), 1);
+    bench.broken(sent[0].0);
+    bench.secs(10);
+    let sent = replies(&bench);
+    assert_eq!(sent.len(), 2);
+    taken(&mut bench, sent[1].0);
+    bench.secs(10);
+    assert_eq!(replies(&bench).len(), 2);
+    assert!(saved_of(&bench, &TaskId::from_bits(8)).questions[0].is_delivered);
+}
+
+#[test]
 fn a_policy_answers_beside_two_calls_only_where_both_have_it() {
     let (mut bench, get) = two_calls([OnInput::Defaults; 2]);
     bench.bring(get, event("s1", &asks(4)));

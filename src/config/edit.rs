@@ -124,12 +124,31 @@ impl ConfigEdit {
                     path: path.display().to_string(),
                     why: error.message().to_owned(),
                 })?;
-        Ok(Self {
+        let edit = Self {
             path,
             target,
             before,
             document,
-        })
+        };
+        for parent in ["servers", "views"] {
+            if edit
+                .document
+                .get(parent)
+                .is_some_and(|it| !it.is_table_like())
+            {
+                return Err(ConfigError::Unchangeable {
+                    path: edit.path.display().to_string(),
+                    why: format!("`{parent}` must be a table"),
+                });
+            }
+        }
+        Ok(edit)
+    }
+
+    /// Whether there is an entry for a server, even one that is ignored because of an error in it.
+    pub(crate) fn has_server(&self, name: &str) -> bool {
+        let servers = self.document.get("servers");
+        servers.is_some_and(|servers| servers.get(name).is_some())
     }
 
     /// The path of the file, for messages.
@@ -243,9 +262,14 @@ impl ConfigEdit {
             return true;
         };
         let above = table.decor().prefix().and_then(|prefix| prefix.as_str());
-        let kept = above
-            .and_then(|above| above.rsplit_once("\n\n"))
-            .map_or(String::new(), |(kept, _)| format!("{kept}\n"));
+        let kept = above.and_then(|above| {
+            let mut ends = ["\n", "\r\n"].into_iter();
+            ends.find_map(|end| {
+                let (kept, _) = above.rsplit_once(&end.repeat(2))?;
+                Some(format!("{kept}{end}"))
+            })
+        });
+        let kept = kept.unwrap_or_default();
         if kept.trim().is_empty() {
             return true;
         }

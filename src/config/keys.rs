@@ -77,7 +77,7 @@ zoom = "y"
                 "f:6: wrap is ignored: expected a key in quotes, or a list of keys",
                 "f:7: rm is ignored: Delete is already the key of cancel",
                 "f:8: forward is ignored: unknown action; press : on the screen for the names",
-                "f:9: y now means `zoom`; `copy` has no key now",
+                "f:9: y now means `zoom`; `copy` has no key now; give it one in [keys]",
             ]
         );
         let config = Config::parse("f", "keys = 3").unwrap();

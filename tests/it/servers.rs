@@ -137,6 +137,43 @@ protocol = "2025-06-18"
 }
 
 #[test]
+fn an_ignored_entry_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let file = "# mine\n[servers.lab]\nurl = \"htps://lab.example/mcp\"\nmax_time = \"2h\"\n";
+    write(config(state), file);
+    let added = run(state, &["servers", "add", "lab", "https://lab.example/mcp"]);
+    refused(&added, "ignored because of an error");
+    let client = state.join("mcp.json");
+    write(
+        &client,
+        r#"{"mcpServers": {"lab": {"url": "https://other.example/mcp"}}}"#,
+    );
+    let imported = ok(run(state, &["servers", "import", client.to_str().unwrap()]));
+    assert!(imported.out.contains("lab as lab-2"), "{imported:#?}");
+    assert!(written(state).starts_with(file), "{}", written(state));
+
+    write(config(state), "servers = 3\n");
+    let added = run(state, &["servers", "add", "lab", "https://lab.example/mcp"]);
+    refused(&added, "`servers` must be a table");
+    assert_eq!(written(state), "servers = 3\n");
+}
+
+#[test]
+fn a_comment_before_an_empty_line_stays_with_any_line_end() {
+    for end in ["\n", "\r\n"] {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path();
+        let file = "# keep this\n\n# Nights.\n[servers.lab]\nurl = \"https://lab.example/mcp\"\n";
+        write(config(state), file.replace('\n', end));
+        ok(run(state, &["servers", "remove", "lab"]));
+        let left = written(state);
+        assert!(left.contains("# keep this"), "{left:?}");
+        assert!(!left.contains("Nights"), "{left:?}");
+    }
+}
+
+#[test]
 fn removes_what_the_list_shows() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
@@ -341,6 +378,20 @@ fn adding_a_stdio_server_approves_its_command() {
         ),
         (
             &["add", "x", "--", "sh", "--token", "hunter2"],
+            "looks like a secret",
+        ),
+        (
+            &["add", "x", "--", "sh", "postgresql://app:hunter2@db/prod"],
+            "looks like a secret",
+        ),
+        (
+            &[
+                "add",
+                "x",
+                "--",
+                "sh",
+                "--url=postgresql://app:hunter2@db/prod",
+            ],
             "looks like a secret",
         ),
     ] {

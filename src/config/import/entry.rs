@@ -544,7 +544,7 @@ pub(crate) fn holds_secret(args: &[String]) -> bool {
         _ => false,
     };
     args.iter()
-        .any(|arg| looks_like_token(arg) || is_named(arg))
+        .any(|arg| looks_like_token(arg) || is_secret("", arg) || is_named(arg))
         || args.windows(2).any(follows_name)
 }
 

@@ -226,7 +226,7 @@ pub(crate) fn import_entry(
     let (known, endpoint, passed) = if let Some((name, endpoint, passed)) = known {
         (Some(name), endpoint, passed)
     } else {
-        let own = ServerName::free(&name, |name| servers.has(name));
+        let own = ServerName::free(&name, |name| servers.has(name) || edit.has_server(name));
         let (endpoint, passed) = server.with_own_variables(own.as_str());
         (None, endpoint, passed)
     };
@@ -271,7 +271,7 @@ fn add<E>(
             .ok()
             .map(|file| file.display().to_string()),
     };
-    let own = ServerName::free(&new.name, |name| servers.has(name));
+    let own = ServerName::free(&new.name, |name| servers.has(name) || edit.has_server(name));
     let own = own.as_str().to_owned();
     if let Endpoint::Http {
         url,

@@ -83,11 +83,30 @@ impl WrapFile {
             Format::Toml => toml::wrapped(&original, &entry.name, command)?,
             Format::Yaml => yaml::wrapped(&original, &entry.name, command),
         };
-        self.text.replace_range(entry.range.clone(), &wrapped);
+        let mut text = self.text.clone();
+        text.replace_range(entry.range.clone(), &wrapped);
+        if !self.differs_only_in(entry, &text) {
+            return Err(WrapError::Form(
+                "longhaul can't edit this entry safely, so edit it by hand",
+            ));
+        }
+        self.text = text;
         let secrets = command.env.iter();
         self.secrets
             .extend(secrets.map(|(_, secret)| secret.clone()));
         Ok((original, wrapped))
+    }
+
+    /// Whether a changed text still has all servers, with the proxy in place of this one only.
+    fn differs_only_in(&self, entry: &WrappableEntry, text: &str) -> bool {
+        let (Ok(before), Ok(after)) = (self.entries(), self.entries_in(text)) else {
+            return false;
+        };
+        let is_right = |(old, new): (&WrappableEntry, &WrappableEntry)| {
+            let is_proxy = new.name == entry.name && new.is_wrapped();
+            old.name == new.name && (old.fields == new.fields || is_proxy)
+        };
+        before.len() == after.len() && before.iter().zip(&after).all(is_right)
     }
 
     /// Writes it back, unless another program has changed it since it was read. Mode and links stay.
@@ -125,6 +144,10 @@ impl WrapFile {
 
     fn masked(&self, line: &str) -> String {
         let secrets = self.secrets.iter().filter(|secret| !secret.is_empty());
-        secrets.fold(line.to_owned(), |line, secret| line.replace(secret, "***"))
+        secrets.fold(line.to_owned(), |line, secret| {
+            let quoted = serde_json::json!(secret).to_string();
+            let escaped = quoted.trim_matches('"');
+            line.replace(secret, "***").replace(escaped, "***")
+        })
     }
 }

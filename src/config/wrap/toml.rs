@@ -117,15 +117,16 @@ pub(super) fn wrapped(
         table.insert("env", value(env));
     }
     let is_new = |name: &&String| !command.env.iter().any(|(own, _)| own == *name);
-    let mut forwarded: Vec<String> = command.forwarded.iter().filter(is_new).cloned().collect();
-    if let Some(listed) = table.get("env_vars").and_then(Item::as_array) {
-        let listed = listed.iter().filter_map(|name| name.as_str());
-        forwarded.extend(listed.map(str::to_owned));
+    let forwarded = command.forwarded.iter().filter(is_new);
+    let listed = table.get("env_vars").and_then(Item::as_array);
+    let mut variables = listed.cloned().unwrap_or_default();
+    for name in forwarded {
+        if !variables.iter().any(|it| it.as_str() == Some(name)) {
+            variables.push(name);
+        }
     }
-    forwarded.sort();
-    forwarded.dedup();
-    if !forwarded.is_empty() {
-        table.insert("env_vars", value(forwarded.iter().collect::<Array>()));
+    if !variables.is_empty() {
+        table.insert("env_vars", value(variables));
     }
     let text = document.to_string();
     Ok(if original.contains("\r\n") {

@@ -81,7 +81,10 @@ pub(super) fn wrapped(original: &str, name: &str, command: &ProxyCommand) -> Str
     let mut kept = String::new();
     let mut is_kept = true;
     for line in lines {
-        let is_member = is_content(line) && indent(line) == *level.get_or_insert(indent(line));
+        // The items of a list may have the indentation of its key.
+        let is_item = line.trim_start().starts_with('-');
+        let is_member =
+            is_content(line) && !is_item && indent(line) == *level.get_or_insert(indent(line));
         if is_member {
             is_kept = key(line).is_some_and(|key| !REPLACED.contains(&key));
         }
@@ -141,6 +144,25 @@ mod tests {
         };
         let expected = "  lab:\n    type: \"stdio\"\n    cmd: \"longhaul\"\n    args: [\"proxy\",\"lab\"]\n    enabled: true\n    timeout: 300\n";
         assert_eq!(wrapped(original, "lab", &command), expected);
+    }
+
+    #[test]
+    fn lists_at_the_indentation_of_their_key_go_with_it() {
+        let text = "extensions:\n  lab:\n    type: stdio\n    cmd: npx\n    args:\n    - -y\n    - https://lab.example/mcp\n\
+            \x20   env_keys:\n    - LAB_TOKEN\n    timeout: 300\n";
+        let entry = entries(text).unwrap().remove(0);
+        let original = text.get(entry.range).unwrap();
+        let command = ProxyCommand {
+            program: "longhaul".to_owned(),
+            args: vec!["proxy".to_owned(), "lab".to_owned()],
+            env: Vec::new(),
+            forwarded: Vec::new(),
+        };
+        let lab = wrapped(original, "lab", &command);
+        let lab = entries(&format!("extensions:\n{lab}")).unwrap().remove(0);
+        assert!(lab.is_wrapped());
+        assert_eq!(lab.fields.get("args"), Some(&json!(["proxy", "lab"])));
+        assert_eq!(lab.fields.get("env_keys"), Some(&json!(["LAB_TOKEN"])));
     }
 
     #[test]

@@ -43,6 +43,11 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
         imported_from: None,
     };
     let mut edit = ConfigEdit::open(config::path())?;
+    if edit.has_server(name) {
+        return Err(CliError::usage(format!(
+            "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
+        )));
+    }
     edit.add(&server);
     if let Endpoint::Stdio(program) = &server.endpoint {
         edit.approve(name, program);

@@ -176,6 +176,26 @@ impl CallForm {
         self.clear_errors();
     }
 
+    /// Takes over a changed definition of the tool, keeping the input. What no longer has a field is shown as JSON.
+    fn change_tool(&mut self, tool: Tool) {
+        let input = self.read().unwrap_or_default();
+        let (old, raw) = (std::mem::take(&mut self.fields), self.raw.take());
+        self.set_tool(tool, None);
+        for field in old {
+            let is_same = |new: &&mut FormField| {
+                new.spec.name == field.spec.name && new.spec.kind == field.spec.kind
+            };
+            match self.fields.iter_mut().find(is_same) {
+                Some(new) => new.value = field.value,
+                None if field.is_changed() && self.raw.is_none() => {
+                    self.raw = Some(Field::lines(pretty(&Value::Object(input.clone()))));
+                }
+                None => {}
+            }
+        }
+        self.raw = raw.or_else(|| self.raw.take());
+    }
+
     /// The rows of the arguments.
     pub fn rows(&self) -> Vec<FormRow<'_>> {
         FormField::rows(&self.fields)

@@ -6,7 +6,7 @@ use crate::domain::{
     TaskState, text,
 };
 
-use super::{Action, Document, State, Tab, dialogs::tasks::name_of, task_row::TaskRow};
+use super::{Action, Document, ResultText, State, Tab, dialogs::tasks::name_of, task_row::TaskRow};
 
 /// The most lines of a result to print; the rest is in the session file.
 const MAX_PRINTED_LINES: usize = 20_000;
@@ -59,7 +59,12 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(String::new());
         lines.extend(text::clean_block(&error.message).lines().map(str::to_owned));
     } else if task.end.result_bytes.is_some() {
-        lines.push("Reading the result ...".to_owned());
+        let read = state.detail.results.get(&task.id);
+        lines.push(if read.is_some_and(ResultText::has_failed) {
+            "The result could not be read. To try again, leave this tab and come back.".to_owned()
+        } else {
+            "Reading the result ...".to_owned()
+        });
     } else if let Some(reason) = task.status.reason() {
         lines.push(format!("No result: {reason}."));
         let key = state.key(Action::Open);
@@ -283,8 +288,8 @@ fn cases(task: &Task) -> Vec<String> {
             "this revision has no sessions",
         ],
         None if task.resumability.stream.is_none() => [
-            "unknown until its first event",
-            "unknown until its first event",
+            "the call becomes unknown: it has no event id yet",
+            "the call becomes unknown: it has no event id yet",
             "the call is lost",
         ],
         None => [
@@ -363,12 +368,13 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     if let Some(id) = &task.server_task_id {
         lines.push(format!("server task id {}", text::clean_line(id)));
     }
-    if !task.status.is_settled()
+    if task.is_open()
+        && task.status != Status::Paused
         && let Some(line) = curl(state, task_row)
     {
         lines.push(String::new());
         lines.push(
-            "to resume by hand (set MCP_SESSION to the id of the MCP session, a secret in the session file):"
+            "to resume by hand (MCP_SESSION is the MCP session id, in the session file):"
                 .to_owned(),
         );
         lines.extend(line.lines().map(|line| format!("  {line}")));
@@ -398,7 +404,8 @@ fn ways_back(task: &Task) -> Vec<&'static str> {
         }
         None => vec!["resumed by     nothing: the events have no ids"],
     };
-    if task.resumability.checkpoint && task.resumability.stream == Some(true) {
+    let has_stream = task.resumability.stream == Some(true) && task.status != Status::Paused;
+    if task.resumability.checkpoint && has_stream {
         lines.splice(
             ..1,
             [

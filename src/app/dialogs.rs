@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::domain::{Mono, ServerName, TaskId};
 
-use super::{CallForm, Field, QuestionForm, SaveContent, call::DraftKey};
+use super::{CallForm, Field, FormField, QuestionForm, SaveContent, call::DraftKey};
 use menu::Menu;
 
 /// A layer over the screen that gets the keys; the last one is on top.
@@ -65,8 +65,8 @@ pub enum Overlay {
     Menu {
         /// What the dialog is about.
         menu: Menu,
-        /// The index of the selected item.
-        cursor: usize,
+        /// The key of the selected item, because the items can change while it is open; absent for the first item.
+        selected: Option<char>,
         /// When it was first drawn; earlier keys were not meant for it.
         drawn: Option<Mono>,
     },
@@ -137,6 +137,8 @@ pub struct Dialogs {
     pub stack: Vec<Overlay>,
     /// Forms that were filled in but not sent.
     pub(super) drafts: BTreeMap<DraftKey, CallForm>,
+    /// What was typed in questions that are still open, by task and key.
+    pub(super) postponed: BTreeMap<(TaskId, String), Vec<FormField>>,
     /// Imported servers whose consent dialog has not opened yet, in order.
     pub(super) awaiting_consent: VecDeque<ServerName>,
 }
@@ -146,7 +148,7 @@ impl Dialogs {
     pub(super) fn open_menu(&mut self, menu: Menu) {
         self.stack.push(Overlay::Menu {
             menu,
-            cursor: 0,
+            selected: None,
             drawn: None,
         });
     }

@@ -108,8 +108,7 @@ pub struct ServerFindings {
 
 impl ServerFindings {
     /// The notice when no file of another client was found.
-    pub const NONE: &str =
-        "no other MCP client's configuration found here or in your home directory";
+    pub const NONE: &str = "no other MCP client's configuration found in this or your home directory; `longhaul servers import FILE` reads another one";
 }
 
 /// What a server's configuration needs the user to approve: variables that would be sent, or a program to start.

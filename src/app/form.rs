@@ -1,5 +1,7 @@
 //! A field of a form: its input and the value to send.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, text};
@@ -154,6 +156,15 @@ pub struct FormRow<'f> {
     pub field: &'f FormField,
 }
 
+/// A text as a field shows it: several lines stay, other control characters are removed.
+fn editable(text: &str) -> Cow<'_, str> {
+    if text.contains(|it: char| it.is_control() && it != '\n') {
+        text::clean_line(text)
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
 /// Formatted JSON.
 pub(super) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
@@ -252,6 +263,14 @@ impl FormField {
         true
     }
 
+    /// The text of a number or of JSON.
+    pub(super) fn json(&self) -> Option<&Field> {
+        match (&self.value, &self.spec.kind) {
+            (FormValue::Typed(field), ArgumentKind::Number | ArgumentKind::Json) => Some(field),
+            _ => None,
+        }
+    }
+
     /// The visible items inside it.
     fn parts(&self) -> &[FormField] {
         match &self.value {
@@ -325,11 +344,7 @@ impl FormField {
             kind => {
                 let text = match (kind, start) {
                     (_, None) => String::new(),
-                    (ArgumentKind::Text, Some(Value::String(text))) => {
-                        let can_edit = !text.contains(|it: char| it.is_control() && it != '\n');
-                        let line = || text::clean_line(text).into_owned();
-                        if can_edit { text.clone() } else { line() }
-                    }
+                    (ArgumentKind::Text, Some(Value::String(text))) => editable(text).into_owned(),
                     (_, Some(other)) => other.to_string(),
                 };
                 // Typing replaces a default or a number, but edits an existing text.
@@ -396,9 +411,8 @@ impl FormField {
             (FormValue::Typed(field), ArgumentKind::Text) => {
                 // Sanitizing for display must not change an untouched value.
                 let unchanged = self.before.as_ref().filter(|before| {
-                    before
-                        .as_str()
-                        .is_some_and(|before| text::clean_line(before) == field.text())
+                    let before = before.as_str();
+                    before.is_some_and(|before| editable(before) == field.text())
                 });
                 let typed = || Value::String(field.text().to_owned());
                 Ok(Some(unchanged.cloned().unwrap_or_else(typed)))

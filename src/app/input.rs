@@ -149,9 +149,9 @@ fn overlay_key(state: &mut State, overlay: &mut Overlay, key: KeyPress) -> bool 
         Overlay::Page { lines, scroll, .. } => page_key(state, lines, scroll, key),
         Overlay::Menu {
             menu,
-            cursor,
+            selected,
             drawn,
-        } => menu_key(state, menu, cursor, *drawn, key),
+        } => menu_key(state, menu, selected, *drawn, key),
         Overlay::Palette { field, cursor } => palette_key(state, field, cursor, key),
         Overlay::Filter(field) => filter_key(state, field, key),
         Overlay::Search(field) => search_key(state, field, key),

@@ -53,6 +53,8 @@ pub struct TaskList {
     pub sort: SortKey,
     /// Reverse the sort.
     pub is_reversed: bool,
+    /// The task under the cursor, if it no longer matches: it stays listed until the cursor leaves.
+    pub(super) kept: Option<TaskId>,
     /// When the rows have to be sorted or counted again.
     pub(super) refresh: ListRefresh,
     /// Since when the row under the cursor has been visible without a key press.

@@ -78,6 +78,10 @@ pub(super) fn request_missing_data(state: &mut State) {
         let (task, after_seq) = (id.clone(), log.newest());
         state.command(Command::ReadHistory { task, after_seq });
     }
+    // A read that failed is tried again once the user has been elsewhere.
+    let shown = (state.detail.tab == Tab::Result || is_copying(state)).then_some(&id);
+    let results = &mut state.detail.results;
+    results.retain(|of, text| !text.has_failed() || Some(of) == shown);
     if has_result
         && !state.detail.results.contains_key(&id)
         && (state.detail.tab == Tab::Result || is_copying(state))

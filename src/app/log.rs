@@ -115,6 +115,11 @@ pub struct ResultText {
 }
 
 impl ResultText {
+    /// Whether it could not be read.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.is_asked && self.document.is_empty()
+    }
+
     /// Lays out the JSON text of a `CallToolResult`: the content first, then the other members as JSON.
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
         let mut document = Document::default();

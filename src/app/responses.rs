@@ -40,7 +40,16 @@ pub(super) fn on_response(
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
             state.show_toast(NoticeLevel::Info, &format!("{started} started"));
             let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
-            state.dialogs.stack.retain(|overlay| !is_ours(overlay));
+            let index = state.dialogs.stack.iter().position(is_ours);
+            state
+                .dialogs
+                .drafts
+                .retain(|_, it| it.sent.as_ref() != Some(&id));
+            let Some(index) = index else {
+                // The form was closed meanwhile, so the user is elsewhere.
+                return;
+            };
+            state.dialogs.stack.remove(index);
             state.pane = Pane::Tasks;
             // Only the Now tab has something to show for a new task.
             show_tab(state, Tab::Now);
@@ -95,7 +104,7 @@ pub(super) fn on_response(
 fn show_error(state: &mut State, error: &RequestError) {
     let message = with_flags(state, &error.to_string());
     state.show_toast(NoticeLevel::Error, &message);
-    // Replaces "requested: ...".
+    // Replaces "pause requested for ...".
     if state.messages.reply.is_some() {
         state.reply(message);
     }

@@ -19,8 +19,12 @@ pub(super) const MIN_REORDER_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Whether a task is listed.
 fn is_shown(state: &State, task_row: &TaskRow) -> bool {
-    task_row.view.task.forgotten_at.is_none()
-        && (!state.list.needs_only || task_row.group() == Group::NeedsYou)
+    let is_kept = || state.list.kept.as_ref() == Some(&task_row.view.task.id);
+    task_row.view.task.forgotten_at.is_none() && (matches(state, task_row) || is_kept())
+}
+
+fn matches(state: &State, task_row: &TaskRow) -> bool {
+    (!state.list.needs_only || task_row.group() == Group::NeedsYou)
         && state.list.filter.matches(task_row)
 }
 
@@ -112,11 +116,21 @@ pub(super) fn arrange(state: &mut State) {
     for task_row in state.tasks.values_mut() {
         task_row.listed_group = task_row.group();
     }
-    rebuild(state);
+    state.list.kept = None;
+    build(state);
 }
 
-/// Rebuilds the rows and keeps the cursor on its task.
+/// Rebuilds the list after tasks changed. The cursor stays on its task, which stays listed.
 pub(super) fn rebuild(state: &mut State) {
+    let is_leaving = |id: &TaskId| {
+        line_of(&state.list.rows, id).is_some()
+            && !state.task(id).is_some_and(|it| matches(state, it))
+    };
+    state.list.kept = state.list.cursor.clone().filter(is_leaving);
+    build(state);
+}
+
+fn build(state: &mut State) {
     state.list.refresh.is_order_stale = false;
     state.list.refresh.are_headings_stale = false;
     let mut shown: Vec<&TaskRow> = shown_tasks(state).collect();
@@ -236,6 +250,8 @@ pub(super) fn move_to(state: &mut State, line: usize) {
     if state.list.cursor.as_ref() != Some(&id) {
         state.detail.scroll = 0;
         state.detail.is_following = true;
+        // The row that the cursor leaves may not match any more.
+        state.list.refresh.is_order_stale |= state.list.kept.is_some();
     }
     state.list.cursor = Some(id);
     state.list.cursor_row = line;
@@ -243,11 +259,13 @@ pub(super) fn move_to(state: &mut State, line: usize) {
     keep_in_sight(state);
 }
 
-/// Puts the cursor on a task if it is listed.
-pub(super) fn move_to_task(state: &mut State, id: &TaskId) {
-    if let Some(line) = line_of(&state.list.rows, id) {
+/// Puts the cursor on a task; returns `false` if it is not listed.
+pub(super) fn move_to_task(state: &mut State, id: &TaskId) -> bool {
+    let line = line_of(&state.list.rows, id);
+    if let Some(line) = line {
         move_to(state, line);
     }
+    line.is_some()
 }
 
 /// The tasks that an action applies to: the marked ones, else the one under the cursor.

@@ -57,8 +57,8 @@ fn act_on(state: &mut State, what: ControlKind, word: &str) {
 pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) {
     let what = match asked {
         [] => format!("nothing to {word}"),
-        [one] => format!("requested: {word} {one}"),
-        many => format!("requested: {word} {}", text::plural(many.len(), "task")),
+        [one] => format!("{word} requested for {one}"),
+        many => format!("{word} requested for {}", text::plural(many.len(), "task")),
     };
     let hidden = match hidden_among_marked(state, asked) {
         0 => String::new(),
@@ -120,8 +120,10 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     if ended.is_empty() {
         let key = state.key(Action::Cancel);
         return state.reply(match going.as_slice() {
-            [one] => format!("{one} has not ended; press {key} to cancel it first"),
-            _ => format!("these have not ended; press {key} to cancel them first"),
+            [one] => format!(
+                "{one} has not ended; press {key} to cancel it, or run `longhaul rm {one}` to remove it while it runs"
+            ),
+            many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
         });
     }
     let hidden = hidden_among_marked(state, &ended);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::domain::{ArgumentSpec, TaskId};
+use crate::domain::{ArgumentSpec, TaskId, has_large_integer};
 
 /// Commands that take arguments and have no key binding, with their help.
 const COMMANDS: [(&str, &str); 7] = [
@@ -140,9 +140,9 @@ pub(crate) enum TypedLineError {
         /// What is wrong with the value.
         error: serde_json::Error,
     },
-    /// A whole number that JSON libraries would round.
+    /// It has a whole number that JSON libraries would round.
     #[error(
-        "{0} has more than 64 bits and would be rounded; pass it in --args, which is sent as written"
+        "{0} has a whole number above 64 bits, which would be rounded; pass it in --args, which is sent as written"
     )]
     TooLarge(String),
     /// A flag of the command line that the palette doesn't have.
@@ -163,6 +163,12 @@ pub(crate) enum TypedLineError {
     /// The list doesn't show the task.
     #[error("{0} is hidden by the filter or folded")]
     HiddenTask(TaskId),
+    /// A command that takes one task has several.
+    #[error("{0} takes one task")]
+    OneTask(String),
+    /// No id is given, and the pane selects something other than tasks. Holds the key that shows the tasks.
+    #[error("choose a task first; press {0} for the list")]
+    NoTaskHere(String),
     /// No id is given, and the cursor is on no task.
     #[error("no task to act on")]
     NoTask,
@@ -180,8 +186,7 @@ pub(crate) fn parse_argument(word: &str) -> Result<Option<TypedArgument>, TypedL
                 key: key.to_owned(),
                 error,
             })?;
-            let is_digit = |letter: char| letter == '-' || letter.is_ascii_digit();
-            if json.is_f64() && value.trim().chars().all(is_digit) {
+            if has_large_integer(value) {
                 return Err(TypedLineError::TooLarge(key.to_owned()));
             }
             (key, TypedValue::Json(json))
@@ -259,7 +264,13 @@ mod tests {
                 .to_string()
                 .contains("not valid JSON")
         );
-        let large = read("t b:=12345678901234567890123").unwrap_err();
-        assert!(large.to_string().contains("more than 64 bits"));
+        for large in [
+            "12345678901234567890123",
+            "[{\"n\":-12345678901234567890123}]",
+        ] {
+            let refused = read(&format!("t b:={large}")).unwrap_err();
+            assert!(refused.to_string().contains("above 64 bits"));
+        }
+        assert!(read("t b:=[1.5e300,18446744073709551615,\"123456789012345678901234\"]").is_ok());
     }
 }

@@ -1,7 +1,9 @@
 //! One form field: its schema, parsing of typed text, and validation. Used for tool arguments and for elicitation
 //! fields.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, value::RawValue};
 use url::Url;
 
 use super::{Wall, json_number};
@@ -291,6 +293,28 @@ pub(super) fn whole(value: &Value) -> Option<Value> {
     }
     let number = json_number(value.as_f64()?);
     (!number.is_f64()).then_some(number)
+}
+
+/// Whether this JSON has a whole number above 64 bits, which a [`Value`] would round.
+pub fn has_large_integer(json: &str) -> bool {
+    let json = json.trim();
+    match json.as_bytes().first() {
+        Some(b'{') => {
+            serde_json::from_str(json).is_ok_and(|members: BTreeMap<String, &RawValue>| {
+                members
+                    .values()
+                    .any(|member| has_large_integer(member.get()))
+            })
+        }
+        Some(b'[') => serde_json::from_str(json).is_ok_and(|items: Vec<&RawValue>| {
+            items.iter().any(|item| has_large_integer(item.get()))
+        }),
+        Some(b'-' | b'0'..=b'9') => {
+            !json.contains(['.', 'e', 'E'])
+                && serde_json::from_str(json).is_ok_and(|value: Value| value.is_f64())
+        }
+        _ => false,
+    }
 }
 
 /// The value as text, strings without their quotes.

@@ -61,7 +61,7 @@ impl HistoryEntry {
                     "task" => "can be resumed as a server task".to_owned(),
                     "checkpoint" => "can be resumed from its checkpoint".to_owned(),
                     "stream" => "can be resumed with event ids".to_owned(),
-                    "none" => "not resumable so far".to_owned(),
+                    "none" => "can't be resumed yet".to_owned(),
                     other => format!("can be resumed with {}", clean(other)),
                 };
                 let text = format!("call sent{attempt} (MCP {}); {recovery}", clean(era));

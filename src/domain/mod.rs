@@ -54,7 +54,7 @@ pub use self::config::{
     TemplateError, ThemeName, Variables, is_variable,
 };
 pub use self::link_record::{Cursors, LinkRecord, ServerCapabilities, StandaloneStream};
-pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat, unquoted};
+pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat, has_large_integer, unquoted};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};

@@ -142,6 +142,28 @@ pub fn width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
+/// The parts of a grapheme that a terminal puts into cells of their own, each with its columns. More than one if the
+/// grapheme has several spacing characters, as in Devanagari; an emoji sequence or a flag is one part.
+pub fn cells(grapheme: &str) -> Vec<(&str, usize)> {
+    let columns = UnicodeWidthStr::width(grapheme);
+    let spacing = || {
+        let letters = grapheme.char_indices();
+        letters.filter_map(|(at, letter)| Some((at, letter.width().filter(|width| *width > 0)?)))
+    };
+    let is_flag = grapheme.starts_with(|letter| matches!(letter, '\u{1f1e6}'..='\u{1f1ff}'));
+    if is_flag || spacing().map(|(_, width)| width).sum::<usize>() != columns {
+        return vec![(grapheme, columns)];
+    }
+    // A mark before the first spacing character belongs to it.
+    let ends = spacing().skip(1).map(|(at, _)| at).chain([grapheme.len()]);
+    let mut begin = 0;
+    let parts = spacing().zip(ends).filter_map(|((_, width), end)| {
+        let part = grapheme.get(std::mem::replace(&mut begin, end)..end)?;
+        Some((part, width))
+    });
+    parts.collect()
+}
+
 /// Cuts sanitized text to `columns`, with `…` at the end if something is missing.
 pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     cut(text, columns, "…")

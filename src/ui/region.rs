@@ -18,7 +18,7 @@ use super::{
     spans::fit,
     theme::{Role, Theme},
 };
-use crate::domain::text::{grouped, width};
+use crate::domain::text::{cells, grouped, width};
 
 /// A window clears the columns beside it if they are no wider than this.
 const MAX_CLEARED_MARGIN: u16 = 5;
@@ -246,6 +246,30 @@ impl<'b> Region<'b> {
         window.render(Clear);
         window.render(block);
         self.at(inside)
+    }
+
+    /// Gives each part of a grapheme the cell in which the terminal draws it. Otherwise ratatui, which keeps the whole
+    /// grapheme in its first cell, would not erase the others.
+    pub(crate) fn split_graphemes(&mut self) {
+        for position in self.area.positions() {
+            let Some(cell) = self.buffer.cell(position) else {
+                continue;
+            };
+            if cell.symbol().chars().nth(1).is_none() {
+                continue;
+            }
+            let cell = cell.clone();
+            let mut x = position.x;
+            for (part, columns) in cells(cell.symbol()) {
+                if x < self.area.right()
+                    && let Some(place) = self.buffer.cell_mut((x, position.y))
+                {
+                    *place = cell.clone();
+                    place.set_symbol(part);
+                }
+                x = x.saturating_add(u16::try_from(columns).unwrap_or(u16::MAX));
+            }
+        }
     }
 
     /// Replaces all non-ASCII cells, for ASCII mode.

@@ -33,6 +33,7 @@ pub fn view(frame: &mut Frame<'_>, state: &State, now: Stamp) {
     if state.setup.look.ascii {
         region.force_ascii();
     }
+    region.split_graphemes();
 }
 
 fn too_small(region: &mut Region<'_>) {

@@ -7,10 +7,12 @@ use crate::{
 
 /// Saves the form as a draft until it is sent; closing an unchanged draft discards it.
 pub(super) fn keep_draft(state: &mut State, form: &CallForm) {
+    let key = form.draft_key();
     if form.sent.is_some() {
+        // Needed only if the call can't be saved.
+        state.dialogs.drafts.insert(key, form.clone());
         return;
     }
-    let key = form.draft_key();
     if let Some(draft) = state.dialogs.drafts.remove(&key)
         && draft.has_same_input(form)
     {
@@ -25,13 +27,14 @@ pub(super) fn keep_draft(state: &mut State, form: &CallForm) {
 
 /// Takes over the draft of this call, if there is one.
 pub(in crate::app) fn restore_draft(state: &mut State, form: &mut CallForm) {
-    let draft = state.dialogs.drafts.get(&form.draft_key());
-    // If the tool has changed since, the draft does not apply.
-    let Some(draft) = draft.filter(|it| form.tool.is_none() || it.tool == form.tool) else {
+    let Some(draft) = state.dialogs.drafts.get(&form.draft_key()) else {
         return;
     };
-    form.clone_from(draft);
-    form.at = 0;
+    let tool = std::mem::replace(form, draft.clone()).tool;
+    if let Some(tool) = tool.filter(|tool| form.tool.as_ref() != Some(tool)) {
+        form.change_tool(tool);
+    }
+    (form.at, form.sent) = (0, None);
     form.clear_errors();
     state.reply("draft restored; Esc discards it");
 }

@@ -68,12 +68,20 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
         let line = format!("{}: unusable schema: {why}; sent unchecked", form.tool_name);
         state.log_message(NoticeLevel::Warning, &line);
     }
+    let arguments = match form.unedited(state, &arguments) {
+        Some(arguments) => arguments,
+        None if form.would_round(state) => {
+            form.errors = vec![
+                "a whole number above 64 bits would be rounded; use `longhaul call` with --args"
+                    .to_owned(),
+            ];
+            return;
+        }
+        None => serde_json::Value::Object(arguments).to_string(),
+    };
     let id = new_id(state);
     let name = form.name.text().trim();
     let limits = state.setup.limits.for_server(&server);
-    let arguments = form
-        .unedited(state, &arguments)
-        .unwrap_or_else(|| serde_json::Value::Object(arguments).to_string());
     let call = NewCall {
         name: (!name.is_empty()).then(|| name.to_owned()),
         origin: form.origin.clone(),

@@ -3,8 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    app::{CallForm, Field, Stage, State, TypedArgument, form::pretty, typed_line::TypedCall},
-    domain::{ServerName, Task, TaskId, text},
+    app::{
+        CallForm, Field, FormField, Stage, State, TypedArgument, form::pretty,
+        typed_line::TypedCall,
+    },
+    domain::{ServerName, Task, TaskId, has_large_integer, text},
 };
 
 use super::as_json;
@@ -94,21 +97,22 @@ impl CallForm {
             }
             return;
         };
-        let is_as_typed = |raw: &Field| raw.text() == as_json(&self.typed);
-        if self.origin.is_none() && self.raw.as_ref().is_some_and(is_as_typed) {
-            self.set_tool(tool, None);
-            self.raw = None;
-            return self.apply_typed();
+        let origin = self.origin.as_ref();
+        let initial = match origin {
+            Some(id) => state
+                .task(id)
+                .map(|it| display_arguments(&it.view.task.arguments)),
+            None => Some(as_json(&self.typed)),
+        };
+        if self.raw.as_ref().map(Field::text) != initial.as_deref() {
+            // The user is editing the JSON, which stays as it is until the user wants fields.
+            self.tool = Some(tool);
+            return self.clear_errors();
         }
-        let given: Map<String, Value> = self
-            .raw
-            .as_ref()
-            .and_then(|raw| serde_json::from_str(raw.text()).ok())
-            .unwrap_or_default();
-        if self.origin.is_none() {
-            self.typed.clear();
-        }
-        self.set_tool(tool, Some(&given));
+        let given = initial.filter(|_| origin.is_some());
+        let given = given.and_then(|given| serde_json::from_str::<Map<_, _>>(&given).ok());
+        self.raw = self.raw.take().filter(|_| given.is_some());
+        self.set_tool(tool, given.as_ref());
         self.apply_typed();
     }
 
@@ -125,6 +129,21 @@ impl CallForm {
         };
         let is_same = task.tool == self.tool_name && Some(&task.server) == self.server.as_ref();
         (is_same && then == *now).then(|| task.arguments.clone())
+    }
+
+    /// Whether the form can't keep a whole number that was filled in or typed.
+    pub(super) fn would_round(&self, state: &State) -> bool {
+        let from = self.filled_from.as_ref().or(self.origin.as_ref());
+        let from = from.and_then(|id| state.task(id));
+        let filled = from.map(|task_row| task_row.view.task.arguments.as_str());
+        let typed = self
+            .raw
+            .iter()
+            .chain(self.fields.iter().filter_map(FormField::json));
+        filled
+            .into_iter()
+            .chain(typed.map(Field::text))
+            .any(has_large_integer)
     }
 
     /// Earlier calls of this tool on this server, newest first, without repeated arguments.

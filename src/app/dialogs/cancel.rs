@@ -46,7 +46,7 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
         rows.all(|task_row| holds(&task_row.view.task))
     };
     let effect = if all(|task| task.status == Status::Paused) {
-        "Already paused. The checkpoint stays on the server."
+        "The task is paused. Cancelling ends it here; its checkpoint stays on the server."
     } else if all(Task::is_queued) {
         "Nothing has been sent yet."
     } else if all(|task| task.resumability.checkpoint) {

@@ -40,7 +40,9 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
             lines.push(format!("{hidden} of them hidden"));
         }
     }
-    lines.push("A record for bug reports. No secrets; text is replaced by its size.".to_owned());
+    lines.push(
+        "A record for bug reports, without secrets. Texts are replaced by their sizes.".to_owned(),
+    );
     lines.push(format!(
         "To include the text: longhaul export {id}{flags} --with-content"
     ));

@@ -1,7 +1,7 @@
 //! The list of key bindings.
 
 use crate::{
-    app::{Field, State, input::actions::perform, key_press::KeyPress, keymap::Action},
+    app::{Field, State, input::actions::perform_named, key_press::KeyPress, keymap::Action},
     domain::text,
 };
 
@@ -29,7 +29,7 @@ pub(in crate::app) fn help_key(
                 state.reply(format!("{key} works {}", index.to_lowercase()));
             }
             Some((_, binding)) => {
-                perform(state, binding.action);
+                perform_named(state, binding);
                 return false;
             }
             None => {

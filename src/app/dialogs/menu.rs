@@ -114,6 +114,14 @@ impl Dialog {
         }
     }
 
+    /// The index of the item with this key; the first one if it is gone.
+    pub fn index_of(&self, selected: Option<char>) -> usize {
+        let mut items = self.items.iter();
+        items
+            .position(|item| Some(item.key) == selected)
+            .unwrap_or_default()
+    }
+
     /// A dialog without any item that could do harm by accident.
     pub(super) fn harmless(self) -> Self {
         Self {

@@ -49,7 +49,7 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
 pub(in crate::app) fn menu_key(
     state: &mut State,
     menu: &Menu,
-    cursor: &mut usize,
+    selected: &mut Option<char>,
     drawn: Option<Mono>,
     key: KeyPress,
 ) -> bool {
@@ -71,12 +71,13 @@ pub(in crate::app) fn menu_key(
         ignore_early_key(state, key.chord);
         return true;
     }
-    *cursor = match (by_key, key.action) {
+    let cursor = dialog.index_of(*selected);
+    let chosen = match (by_key, key.action) {
         (Some(at), _) => at,
-        (None, Some(Action::Accept)) => (*cursor).min(last),
+        (None, Some(Action::Accept)) => cursor,
         (None, action) => {
-            if let Some(at) = scrolled(*cursor, last, last.max(*cursor), action) {
-                *cursor = at;
+            if let Some(at) = scrolled(cursor, last, last, action) {
+                *selected = dialog.items.get(at).map(|item| item.key);
             } else {
                 let [down, up] = [Action::Down, Action::Up].map(|it| state.key(it));
                 state.reply(format!(
@@ -86,7 +87,7 @@ pub(in crate::app) fn menu_key(
             return true;
         }
     };
-    let Some(item) = dialog.items.into_iter().nth(*cursor) else {
+    let Some(item) = dialog.items.into_iter().nth(chosen) else {
         return false;
     };
     if let Some(reason) = &item.why_not {

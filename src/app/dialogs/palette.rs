@@ -2,7 +2,7 @@
 
 use crate::app::{
     Field, State,
-    input::{actions::perform, command_line::run_line},
+    input::{actions::perform_named, command_line::run_line},
     key_press::KeyPress,
     keymap::{Action, BINDINGS, Binding},
     typed_line,
@@ -57,8 +57,13 @@ pub(in crate::app) fn palette_key(
                         let flags = &state.setup.flags;
                         state.reply(format!("run `longhaul {typed}{flags}` in a shell"));
                     }
-                    Some(binding) => perform(state, binding.action),
-                    None => state.reply(format!("unknown command {typed:?}")),
+                    Some(binding) => perform_named(state, binding),
+                    None => {
+                        let key = state.key(Action::Palette);
+                        state.reply(format!(
+                            "unknown command {typed:?}; {key} lists the commands"
+                        ));
+                    }
                 }
             }
         }

@@ -42,17 +42,28 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
 
 /// Opens the oldest question of the task under the cursor.
 pub(in crate::app) fn open_question(state: &mut State) {
-    let form = state
+    let id = state
         .selected()
-        .and_then(|task_row| form_of(task_row, None, 0));
-    if let Some(form) = form {
+        .map(|task_row| task_row.view.task.id.clone());
+    if let Some(form) = id.and_then(|id| form_of(state, &id, None, 0)) {
         state.dialogs.stack.push(Overlay::Question(Box::new(form)));
     }
 }
 
-fn form_of(task_row: &TaskRow, but: Option<&str>, answered: usize) -> Option<QuestionForm> {
-    let next = question::next(task_row, but)?;
-    Some(QuestionForm::new(&task_row.view.task.id, next, answered))
+/// The form of the next question, with what was typed before it was postponed.
+fn form_of(
+    state: &mut State,
+    id: &TaskId,
+    but: Option<&str>,
+    answered: usize,
+) -> Option<QuestionForm> {
+    let next = question::next(state.task(id)?, but)?;
+    let mut form = QuestionForm::new(id, next, answered);
+    let postponed = (id.clone(), form.key.clone());
+    if let Some(fields) = state.dialogs.postponed.remove(&postponed) {
+        form.fields = fields;
+    }
+    Some(form)
 }
 
 pub(in crate::app) fn question_key(
@@ -66,7 +77,13 @@ pub(in crate::app) fn question_key(
         return true;
     }
     if is_close {
-        state.reply("postponed; the question stays open");
+        let postponed = (form.task.clone(), form.key.clone());
+        let fields = std::mem::take(&mut form.fields);
+        state.dialogs.postponed.insert(postponed, fields);
+        let open = state.key(Action::Open);
+        state.reply(format!(
+            "the question stays open; press {open} to answer it"
+        ));
         return false;
     }
     if form.is_sent {
@@ -182,11 +199,10 @@ pub(in crate::app) fn on_answer_saved(
     let Overlay::Question(form) = state.dialogs.stack.remove(index) else {
         return;
     };
-    let next = state
-        .task(task)
-        .filter(|task_row| !task_row.view.task.status.is_settled())
-        .and_then(|task_row| form_of(task_row, Some(key), form.answered + 1));
-    if let Some(next) = next {
+    let is_settled = |task_row: &TaskRow| task_row.view.task.status.is_settled();
+    if !state.task(task).is_some_and(is_settled)
+        && let Some(next) = form_of(state, task, Some(key), form.answered + 1)
+    {
         state
             .dialogs
             .stack
@@ -196,11 +212,13 @@ pub(in crate::app) fn on_answer_saved(
 
 /// Closes the dialog of a question that is no longer open.
 pub(in crate::app) fn close_withdrawn_question(state: &mut State, id: &TaskId) {
-    let Some(task) = state.task(id).map(|task_row| &task_row.view.task) else {
+    let Some(task) = state.tasks.get(id).map(|task_row| &task_row.view.task) else {
         return;
     };
     let is_settled = task.status.is_settled();
     let asks = |key: &str| task.open_questions().any(|question| question.key == key);
+    let postponed = &mut state.dialogs.postponed;
+    postponed.retain(|(of, key), _| of != id || asks(key));
     // The response to our own answer closes it otherwise.
     let is_gone = |overlay: &Overlay| {
         matches!(overlay, Overlay::Question(form)

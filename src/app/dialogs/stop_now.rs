@@ -2,7 +2,7 @@
 
 use crate::{
     app::State,
-    domain::{SessionRequest, Stamp, TaskId, text},
+    domain::{ControlKind, SessionRequest, Stamp, TaskId, text},
 };
 
 use super::{
@@ -11,20 +11,20 @@ use super::{
 };
 
 pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
-    let asked = state
-        .task(id)
-        .and_then(|task_row| task_row.view.task.control);
-    let age = asked.map_or(String::new(), |asked| {
-        format!(" {} ago", text::span(now.wall.since(asked.at)))
-    });
-    let body = [
-        name_of(state, id),
-        format!("Pause requested{age}; the server has not stopped the call yet."),
-    ];
+    let task = state.task(id).map(|task_row| &task_row.view.task);
+    let asked = task.and_then(|task| task.control);
+    let asked = asked.filter(|asked| asked.what == ControlKind::Pausing);
+    let status = match asked {
+        Some(asked) => format!(
+            "Pause requested {} ago; the server has not stopped the call yet.",
+            text::span(now.wall.since(asked.at))
+        ),
+        None => "The pause is over; Esc closes this.".to_owned(),
+    };
     let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
-    let items = vec![
-        MenuItem::new('w', "wait for the server", MenuAction::Close),
-        MenuItem::new('s', "cancel the call now and keep the checkpoint", stop),
-    ];
-    Dialog::new("Still running", body, items)
+    let stop = MenuItem::new('s', "cancel the call now and keep the checkpoint", stop);
+    let why_not = asked.is_none().then(|| "no pause is pending".to_owned());
+    let wait = MenuItem::new('w', "wait for the server", MenuAction::Close);
+    let items = vec![wait, stop.unless(why_not)];
+    Dialog::new("Still running", [name_of(state, id), status], items)
 }

@@ -9,18 +9,31 @@ use super::{
         detail::print_text,
         dialogs::{edit, inject_fault, question::open_question},
         grouping::next_of,
-        keymap::Action,
+        keymap::{Action, Binding},
         lanes,
         quit::{interrupt, stop_keeper},
         requests::check_config,
         select::{self, chosen},
         servers::{adopt, sign_in},
+        state::pane_scope,
         task_actions::{cancel, forget, pause, resume, run_again, trace, undo},
         tasks::freeze,
     },
-    moves::{find, fold_all, fold_here, next_pane, page, show, step, turn_tab},
+    moves::{find, fold_all, fold_here, next_pane, page, show, step, to_selected_task, turn_tab},
     open::{add_server, back, close_or_quit, find_tool, new_call, open},
 };
+
+/// Performs an action that was chosen by its name. One of the tasks applies to the task that the pane shows as selected.
+pub(in crate::app) fn perform_named(state: &mut State, binding: &Binding) {
+    let is_bound_here = binding.scopes.contains(&pane_scope(state));
+    if binding.acts_on_tasks()
+        && !is_bound_here
+        && let Err(error) = to_selected_task(state)
+    {
+        return state.reply(error.to_string());
+    }
+    perform(state, binding.action);
+}
 
 /// Performs an action, or replies why it is not available.
 pub(in crate::app) fn perform(state: &mut State, action: Action) {

@@ -15,7 +15,7 @@ use super::{
         typed_line::{self, TypedCall, TypedLineError},
     },
     actions::perform,
-    moves::{show_tab, show_tools, to_tasks},
+    moves::{show_tab, show_tools, to_selected_task, to_tasks},
 };
 
 /// Saves the current view of the list under a name, here and in the configuration.
@@ -226,8 +226,10 @@ fn on_tasks(state: &mut State, word: &str, names: &[String]) -> Result<(), Typed
         names.len()
     });
     let tasks: Vec<TaskId> = match names {
-        // Without an id: the task under the cursor.
-        [] => state.list.cursor.iter().cloned().collect(),
+        [] => {
+            to_selected_task(state)?;
+            state.list.cursor.iter().cloned().collect()
+        }
         [all] if all == "--all" && word == "cancel" => state.totals.open.iter().cloned().collect(),
         names => {
             let found = names.iter().map(|name| task_named(state, name));
@@ -235,9 +237,13 @@ fn on_tasks(state: &mut State, word: &str, names: &[String]) -> Result<(), Typed
         }
     };
     let first = tasks.first().ok_or(TypedLineError::NoTask)?;
+    let is_of_marked = matches!(word, "pause" | "resume" | "cancel" | "rm" | "export");
+    if tasks.len() > 1 && !is_of_marked {
+        return Err(TypedLineError::OneTask(word.to_owned()));
+    }
+    let are_marked = tasks.len() > 1 || names.iter().any(|name| name == "--all");
     to_tasks(state);
-    select::move_to_task(state, first);
-    if state.list.cursor.as_ref() != Some(first) && tasks.len() == 1 {
+    if !select::move_to_task(state, first) && !are_marked {
         return Err(TypedLineError::HiddenTask(first.clone()));
     }
     let tab = match word {
@@ -263,7 +269,7 @@ fn on_tasks(state: &mut State, word: &str, names: &[String]) -> Result<(), Typed
         return Ok(());
     }
     // The action applies to the named tasks, not to the marked ones.
-    let several = if tasks.len() > 1 { tasks } else { Vec::new() };
+    let several = if are_marked { tasks } else { Vec::new() };
     let marks = std::mem::replace(&mut state.list.marks, several.into_iter().collect());
     perform(state, action);
     state.list.marks = marks;

@@ -8,6 +8,7 @@ use super::super::{
     finds, lanes,
     requests::{check_config, is_reachable, request_tools},
     select,
+    typed_line::TypedLineError,
 };
 
 /// How many rows a page key moves: a page with some overlap.
@@ -162,6 +163,24 @@ pub(in crate::app) fn to_tasks(state: &mut State) {
         select::arrange(state);
     }
     select::keep_in_sight(state);
+}
+
+/// Puts the cursor of the list on the task that the pane shows as selected.
+pub(in crate::app) fn to_selected_task(state: &mut State) -> Result<(), TypedLineError> {
+    match state.pane {
+        Pane::Tasks => Ok(()),
+        Pane::Timeline => {
+            let id = lanes::selected(state).ok_or(TypedLineError::NoTask)?;
+            to_tasks(state);
+            let is_listed = select::move_to_task(state, &id);
+            is_listed
+                .then_some(())
+                .ok_or(TypedLineError::HiddenTask(id))
+        }
+        Pane::Tools | Pane::Servers | Pane::Messages => {
+            Err(TypedLineError::NoTaskHere(state.key(Action::ShowTasks)))
+        }
+    }
 }
 
 pub(in crate::app) fn show(state: &mut State, pane: Pane) {

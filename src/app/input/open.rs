@@ -9,7 +9,6 @@ use super::{
         call::restore_draft,
         dialogs::{filter::apply_filter, question::open_question},
         keymap::Action,
-        lanes,
         quit::quit_or_ask,
         requests::request_tools,
         seen::mark_seen,
@@ -17,7 +16,7 @@ use super::{
         servers::no_server,
         tasks::freeze,
     },
-    moves::{fold_here, show_tab, show_tools, to_tasks},
+    moves::{fold_here, show_tab, show_tools, to_selected_task, to_tasks},
 };
 
 /// Enter: opens what is under the cursor.
@@ -32,13 +31,10 @@ pub(super) fn open(state: &mut State) {
             }
             None => no_server(state),
         },
-        Pane::Timeline => {
-            if let Some(id) = lanes::selected(state) {
-                to_tasks(state);
-                select::move_to_task(state, &id);
-                open_task(state);
-            }
-        }
+        Pane::Timeline => match to_selected_task(state) {
+            Ok(()) => open_task(state),
+            Err(error) => state.reply(error.to_string()),
+        },
         Pane::Messages => {
             let key = state.key(Action::Print);
             state.reply(format!(

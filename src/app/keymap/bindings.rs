@@ -151,6 +151,11 @@ impl Binding {
         self.scopes.iter().any(|scope| PANES.contains(scope))
     }
 
+    /// Whether it acts on the selected task, or the marked ones.
+    pub(in crate::app) fn acts_on_tasks(&self) -> bool {
+        self.scopes.contains(&Detail) && self.action != Action::Undo
+    }
+
     /// Its name for messages.
     pub(super) fn name(&self) -> &'static str {
         if self.command.is_empty() {

@@ -99,7 +99,7 @@ impl Keymap {
                 let taken: Vec<String> = parsed.taken(row).map(pretty).collect();
                 if !taken.is_empty() {
                     let instead = match keys.first_key(row) {
-                        key if key.is_empty() => "has no key now".to_owned(),
+                        key if key.is_empty() => "has no key now; give it one in [keys]".to_owned(),
                         key => format!("still has {key}"),
                     };
                     let (taken, action, from) =
@@ -309,7 +309,7 @@ mod tests {
             warnings,
             [
                 "j now means `pause`; `down` still has Down",
-                "x now means `pause`; `cancel` has no key now",
+                "x now means `pause`; `cancel` has no key now; give it one in [keys]",
             ]
         );
         assert_eq!(does(&keys, Scope::List, "x"), Some(Action::Pause));

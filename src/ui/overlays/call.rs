@@ -331,11 +331,10 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
             return whole;
         }
     }
-    if is_narrow {
-        String::new()
-    } else {
-        "Enter: next field, Ctrl-S: start, Ctrl-R: JSON or fields, Ctrl-P: reuse the last arguments."
-            .to_owned()
+    match field {
+        _ if is_narrow => String::new(),
+        Some(_) => "Enter: next field, Ctrl-S: start, Ctrl-R: edit as JSON, Ctrl-P: reuse the last arguments.".to_owned(),
+        None => "Enter: new line, Tab: next field, Ctrl-S: start, Ctrl-R: back to fields, Ctrl-P: reuse the last arguments.".to_owned(),
     }
 }
 

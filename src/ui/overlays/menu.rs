@@ -12,18 +12,19 @@ use super::super::{
     theme::{Role, Theme},
 };
 use crate::{
-    app::{BodyLine, Dialog, Menu, MenuItem, State, dialog},
-    domain::{Stamp, text},
+    app::{BodyLine, Dialog, MenuItem},
+    domain::text,
     ui::{panes::list::outcome_role, wrap},
 };
 
-pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: usize, now: Stamp) {
+pub(super) fn menu(region: &mut Region<'_>, dialog: &Dialog, selected: Option<char>) {
     let Dialog {
         title,
         body: body_lines,
         items,
         ..
-    } = dialog(state, menu, now);
+    } = dialog;
+    let cursor = dialog.index_of(selected);
     let most = usize::from(region.window_columns(88).saturating_sub(4)).clamp(1, 84);
     let lead = if body_lines.iter().any(|line| line.outcome.is_some()) {
         10
@@ -37,20 +38,20 @@ pub(super) fn menu(region: &mut Region<'_>, state: &State, menu: &Menu, cursor: 
             let reason = item.why_not.as_ref().map_or(0, |why| text::width(why) + 3);
             text::width(&item.label) + reason + 6
         }))
-        .chain([text::width(&title) + 4, 34])
+        .chain([text::width(title) + 4, 34])
         .max()
         .unwrap_or(34)
         .min(most);
     // All items must be visible; the explanation is cut instead.
     let available = usize::from(region.rows().saturating_sub(3)).saturating_sub(items.len());
     let width = widest.saturating_sub(lead).max(1);
-    let lines = wrapped_body(&body_lines, width, available, region.theme.glyphs.more);
+    let lines = wrapped_body(body_lines, width, available, region.theme.glyphs.more);
     let body_rows: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     let body_rows = body_rows.min(available);
     let gap = usize::from(body_rows > 0 && body_rows < available);
     let rows = body_rows + gap + items.len() + 2;
     let columns = u16::try_from(widest + 4).unwrap_or(u16::MAX);
-    let mut window = region.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), &title);
+    let mut window = region.window(columns, u16::try_from(rows).unwrap_or(u16::MAX), title);
     let theme = window.theme;
     body(&mut window, &lines, body_rows, lead);
     let y = u16::try_from(body_rows + gap).unwrap_or(u16::MAX);

@@ -33,7 +33,9 @@ pub(super) fn overlays(region: &mut Region<'_>, state: &State, now: Stamp) {
                 scroll,
             } => pages::page(region, title, lines, *scroll),
             Overlay::Palette { field, cursor } => pages::palette(region, state, field, *cursor),
-            Overlay::Menu { menu, cursor, .. } => menu::menu(region, state, menu, *cursor, now),
+            Overlay::Menu { menu, selected, .. } => {
+                menu::menu(region, &crate::app::dialog(state, menu, now), *selected);
+            }
             Overlay::Call(form) => call::call(region, state, form, now),
             Overlay::Edit(form) => typed::edit(region, state, form),
             Overlay::Question(form) => question::question(region, state, form, now),

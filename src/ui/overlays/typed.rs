@@ -144,7 +144,7 @@ pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
     let (help, role) = match &form.error {
         Some(complaint) => (complaint.as_str(), Role::Failed),
         None => (
-            "Write limits as 90s, 5m, 2h or off. A call that reaches a limit is cancelled.",
+            "Write limits as 90s, 5m, 2h or off. At a limit, the task fails, and longhaul asks the server to cancel the call.",
             Role::Dim,
         ),
     };

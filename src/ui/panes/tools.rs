@@ -177,7 +177,7 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
     if hidden > 0 {
         let down = theme.glyphs.arrows[1];
         let key = state.key(Action::Open);
-        let more = format!(" {hidden} more {down} {key} to show all");
+        let more = format!(" {hidden} more {down} {key} opens the form");
         region.put_right(columns, rows.saturating_sub(1), theme.span(more, Role::Dim));
     }
 }

@@ -544,7 +544,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "requested: pause 4 tasks, 3 of them hidden; 5 skipped (asks, cancelled, completed, failed, lost), still marked"
+        "pause requested for 4 tasks, 3 of them hidden; 5 skipped (asks, cancelled, completed, failed, lost), still marked"
     );
     assert_eq!(asks(&screen).len(), 4);
     // Only affected tasks are counted.
@@ -628,7 +628,7 @@ fn removal_can_be_undone_and_skips_running_tasks() {
     screen.todo.clear();
     screen.keys("D");
     assert_eq!(asks(&screen), [], "it runs");
-    assert!(screen.draw().contains("press x to cancel it first"));
+    assert!(screen.draw().contains("press x to cancel it"));
     // A task that ignores its cancel can be removed all the same.
     let mut ignored = morning().remove(3);
     ignored.task.attempts.last_mut().unwrap().was_cancelled = true;
@@ -1603,7 +1603,7 @@ fn the_reply_to_a_key_expires_or_yields_to_an_error() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.keys("p");
-    assert_eq!(answer(&screen), "requested: pause q7m2xk");
+    assert_eq!(answer(&screen), "pause requested for q7m2xk");
     assert!(next_wake(&screen.state, screen.now).is_some());
     screen.wait(5_000);
     assert_eq!(answer(&screen), "");
@@ -2489,7 +2489,7 @@ fn counts_tools_that_do_not_fit_in_the_pane() {
         .unwrap();
     assert!(title.contains("Tools of build-box   1"), "{title}");
     assert!(title.contains(" more \u{2193}"), "{title}");
-    assert!(drawn.contains("Enter to show all"), "{drawn}");
+    assert!(drawn.contains("Enter opens the form"), "{drawn}");
 }
 
 #[test]
@@ -2739,19 +2739,19 @@ fn every_event_makes_a_frame_due() {
 fn a_reply_disappears_once_the_task_changed() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("p");
-    assert_eq!(answer(&screen), "requested: pause q7m2xk");
+    assert_eq!(answer(&screen), "pause requested for q7m2xk");
     let mut view = morning().remove(3);
     view.task.control = Some(longhaul::domain::ControlRequest {
         what: longhaul::domain::ControlKind::Pausing,
         at: screen.now.wall,
     });
     screen.news(view.clone());
-    assert_eq!(answer(&screen), "requested: pause q7m2xk");
+    assert_eq!(answer(&screen), "pause requested for q7m2xk");
     (view.task.control, view.task.status) = (None, Status::Paused);
     screen.news(view);
     assert_eq!(screen.state.messages.reply, None);
     assert!(
-        !screen.draw().contains("requested: pause"),
+        !screen.draw().contains("pause requested for q7m2xk"),
         "{}",
         screen.draw()
     );

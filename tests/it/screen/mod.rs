@@ -15,6 +15,8 @@ mod properties;
 mod questions;
 mod results;
 #[cfg(test)]
+mod selection;
+#[cfg(test)]
 mod servers;
 #[cfg(test)]
 mod support;

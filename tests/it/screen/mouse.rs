@@ -198,7 +198,10 @@ fn over_a_dialog_only_the_wheel_does_something() {
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));
     assert!(matches!(
         screen.state.dialogs.stack.last(),
-        Some(Overlay::Menu { cursor: 1, .. })
+        Some(Overlay::Menu {
+            selected: Some(_),
+            ..
+        })
     ));
     screen.keys("esc ?");
     mouse(&mut screen, MouseAction::WheelDown, (50, 20));

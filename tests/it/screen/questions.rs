@@ -117,6 +117,18 @@ fn esc_is_later_and_the_question_stays() {
     assert!(screen.draw_text().contains("asks 3 h"));
     screen.keys("tab a");
     assert_eq!(form(&screen).at, None);
+    let kept = form(&screen).fields[0].read();
+    assert_eq!(kept, Ok(Some(json!(7))), "what was typed is still there");
+    // Once it is answered elsewhere, that is forgotten.
+    screen.wait(1_000).keys("esc");
+    screen.news(asking(&[]));
+    screen.news(asking(&[ROLLOUT]));
+    screen.keys("a");
+    assert_eq!(
+        form(&screen).fields[0].read(),
+        Ok(Some(json!(3))),
+        "its default"
+    );
 }
 
 #[test]

@@ -7,6 +7,47 @@ use longhaul::{
 
 use super::support::*;
 
+/// What a terminal shows after these screens were drawn one after the other.
+fn terminal(screens: &[&Screen]) -> String {
+    let mut bytes = Vec::new();
+    let (columns, rows) = screens[0].size;
+    let area = ratatui::layout::Rect::new(0, 0, columns, rows);
+    let backend = ratatui::backend::CrosstermBackend::new(&mut bytes);
+    let options = ratatui::TerminalOptions {
+        viewport: ratatui::Viewport::Fixed(area),
+    };
+    let mut drawing = ratatui::Terminal::with_options(backend, options).unwrap();
+    for screen in screens {
+        drawing
+            .draw(|frame| longhaul::ui::view(frame, &screen.state, screen.now))
+            .unwrap();
+    }
+    drop(drawing);
+    let mut shown = vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0);
+    shown.process(&bytes);
+    shown.screen().contents()
+}
+
+#[test]
+fn nothing_of_a_grapheme_of_several_cells_is_left_behind() {
+    let named = |name: &str| {
+        let mut screen = Screen::morning(WIDE, colour());
+        // Not the selected row, which is drawn whole again.
+        let mut view = morning().remove(4);
+        view.task.name = Some(name.to_owned());
+        screen.news(view);
+        screen
+    };
+    let plain = named("x");
+    let hostile = "\u{600}S\u{600}A\u{600}F\u{600}E";
+    for name in [hostile, "क्षत्रिय ज्ञान", "\u{1100}\u{1100}\u{1100}x"] {
+        let named = named(name);
+        let all = terminal(&[&plain, &named, &plain]);
+        assert_eq!(all, terminal(&[&plain]), "{name}");
+        assert_eq!(terminal(&[&plain, &named]), terminal(&[&named]), "{name}");
+    }
+}
+
 fn answer(screen: &Screen) -> String {
     let notice = screen.state.messages.reply.as_ref();
     notice.map_or(String::new(), |notice| notice.text.clone())
@@ -26,7 +67,7 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     assert_eq!(asked(&screen), 5);
     assert_eq!(
         answer(&screen),
-        "requested: cancel 5 tasks; 4 skipped (they have ended), still marked"
+        "cancel requested for 5 tasks; 4 skipped (they have ended), still marked"
     );
     assert_eq!(screen.state.list.marks.len(), 4);
     let has_ended = |name: &TaskId| {
@@ -44,7 +85,7 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     screen.keys("space");
     assert_eq!(screen.state.list.marks.len(), 1);
     screen.keys("p");
-    assert_eq!(answer(&screen), "requested: pause q7m2xk");
+    assert_eq!(answer(&screen), "pause requested for q7m2xk");
     assert!(screen.state.list.marks.is_empty());
 }
 
@@ -278,6 +319,6 @@ fn marks_and_cancels_the_filtered_ones_of_500_tasks() {
     };
     let asked = screen.todo.iter().filter_map(cancelled);
     assert_eq!(asked.collect::<std::collections::BTreeSet<_>>(), of_s3);
-    assert_eq!(answer(&screen), "requested: cancel 100 tasks");
+    assert_eq!(answer(&screen), "cancel requested for 100 tasks");
     assert!(screen.state.list.marks.is_empty());
 }

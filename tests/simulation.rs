@@ -62,6 +62,7 @@ mod simulation {
             1_000_089_852,
             59_720,
             1_000_011_596,
+            1_000_092_857,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

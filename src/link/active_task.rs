@@ -118,6 +118,8 @@ pub(super) struct ActiveTask {
 pub(super) struct StreamActivity {
     /// Whether the present exchange brought something new.
     pub(super) has_news: bool,
+    /// The last event that named a call named another one: the server replays other streams too.
+    pub(super) is_of_another: bool,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.
     pub(super) longest_silence: Option<Duration>,

@@ -131,6 +131,7 @@ impl ActiveTask {
         }
         cursors.newest = Some(event_id);
         self.task.resumability.stream = Some(true);
+        self.activity.is_of_another = false;
         (self.saving.is_dirty, self.task.updated_at) = (true, now.wall);
         self.saving.is_shown_stale |= is_first;
         is_first

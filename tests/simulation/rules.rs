@@ -789,7 +789,7 @@ fn a_call_that_ignores_cancel_can_be_abandoned() {
     );
     bench.secs(6);
     let notice = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(notice.contains("you remove it"), "{notice}");
+    assert!(notice.contains("may still be running"), "{notice}");
     bench.ask(SessionRequest::GiveUp(id()));
     assert_eq!(bench.status(), &Status::Lost(LostReason::GivenUp));
     assert!(bench.closed.contains(&call));

@@ -184,7 +184,7 @@ impl Driver<'_> {
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),
             SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {
-                Ok(Some(id)) => self.route_repeat(id),
+                Ok(Some(id)) => self.route_repeat(number, id, now),
                 Ok(None) => self.to_ask(from, &call.server).into(),
                 Err(refused) => Route::Answer(Err(refused)),
             },
@@ -273,12 +273,15 @@ impl Driver<'_> {
     }
 
     /// A repeated call has started, unless the first one is not saved yet: its link answers both.
-    fn route_repeat(&self, id: TaskId) -> Route {
+    fn route_repeat(&mut self, number: SessionRequestId, id: TaskId, now: Stamp) -> Route {
         let is_starting = |linked: &Linked| linked.link.is_starting(&id);
-        match self.links.iter().position(is_starting) {
-            Some(index) => Route::Link(index),
-            None => Route::Answer(Ok(SessionResponse::Started(id))),
-        }
+        let index = self.links.iter().position(is_starting);
+        let Some((index, linked)) = index.and_then(|it| Some((it, self.links.get_mut(it)?))) else {
+            return Route::Answer(Ok(SessionResponse::Started(id)));
+        };
+        linked.link.repeat_start(number, id);
+        self.feed(index, Input::Timer, now);
+        Route::Later
     }
 
     /// The task that a request to start would repeat: the same id, or the same `--once` key.

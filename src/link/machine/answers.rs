@@ -24,42 +24,66 @@ const ERROR_DATA_BYTES: usize = 64 * 1024;
 /// The code of 2025-11-25 for "visit these URLs first".
 const VISIT_FIRST: i64 = -32042;
 
+/// To which stream an event belongs. Of several messages, the last of these says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Belongs {
+    /// It names another call.
+    Elsewhere,
+    /// It names no call, as a log line: most likely it is of the call that was named last.
+    Unnamed,
+    /// It names the call of this stream.
+    Here,
+}
+
+impl Belongs {
+    fn of(is_own: Option<bool>) -> Self {
+        match is_own {
+            None => Self::Unnamed,
+            Some(true) => Self::Here,
+            Some(false) => Self::Elsewhere,
+        }
+    }
+}
+
 impl Link {
-    /// Reads one event: on the stream of `task`, with its id if it has one. Returns whether it belongs to that stream.
+    /// Reads one event: on the stream of `task`, with its id if it has one. Returns to which stream it belongs.
     ///
-    /// Some servers replay the steps and results of other calls too, and the questions of the standalone stream. They are
-    /// taken, but a cursor of this stream that stood on one of them could be past steps of its own that never came.
+    /// Some servers replay the events of other calls too, and the questions of the standalone stream. They are taken, but a
+    /// cursor of this stream that stood on one of them could be past steps of its own that never came.
     pub(super) fn read(
         &mut self,
         task: Option<&TaskId>,
         event_id: Option<&str>,
         data: &str,
-    ) -> bool {
+    ) -> Belongs {
         let messages = protocol::decode(data);
-        let mut is_ours = messages.is_empty();
+        let mut belongs = None;
         let attempts = |link: &Self, is_it: &dyn Fn(&Attempt) -> bool| {
             task.and_then(|id| link.tasks.get(id))
                 .is_some_and(|active| active.task.attempts.iter().any(is_it))
         };
         let is_alone = messages.len() == 1;
         for message in messages {
-            is_ours |= match &message {
+            let is_own = match &message {
                 Incoming::Progress { token, .. } => {
-                    attempts(self, &|attempt| attempt.token == token.as_ref())
+                    Some(attempts(self, &|attempt| attempt.token == token.as_ref()))
                 }
                 Incoming::Response { id, .. } => {
-                    attempts(self, &|attempt| attempt.request_id == id.as_ref())
+                    Some(attempts(self, &|attempt| attempt.request_id == id.as_ref()))
                 }
-                Incoming::Request { .. } => {
-                    event_id.is_none_or(|id| !self.standalone.recent.knows(id))
+                Incoming::Request { .. }
+                    if event_id.is_some_and(|id| self.standalone.recent.knows(id)) =>
+                {
+                    Some(false)
                 }
-                _ => true,
+                _ => None,
             };
+            belongs = belongs.max(Some(Belongs::of(is_own)));
             let is_suspect = is_alone
                 && matches!(&message, Incoming::Progress { token, value, .. }
                     if self.opens_replay_gap(task, self.call_of(task, token).as_ref(), *value));
             if is_suspect {
-                return false;
+                return Belongs::Elsewhere;
             }
             if message.is_for_hosts() && is_alone {
                 // Whichever stream it came on, a change is news to all hosts.
@@ -73,7 +97,7 @@ impl Link {
             }
             self.take_message(task, event_id, message);
         }
-        is_ours
+        belongs.unwrap_or(Belongs::Unnamed)
     }
 
     /// The task whose call has this progress token.

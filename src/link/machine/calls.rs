@@ -100,7 +100,7 @@ impl Link {
 
     /// A call was asked for twice, because the first answer was lost on the way, or with the same `--once` key. Both are
     /// answered when its intent is on disk.
-    fn repeat_start(&mut self, ask: SessionRequestId, first: TaskId) {
+    pub fn repeat_start(&mut self, ask: SessionRequestId, first: TaskId) {
         let active = self.tasks.get_mut(&first);
         let intent = active.and_then(|active| active.intent.as_mut());
         let after = intent.map(|intent| {

@@ -273,14 +273,16 @@ impl Link {
                 return;
             }
             ControlKind::Cancelling if can_end_process => {
-                format!("{name} did not respond to the cancel; cancel again to end its process")
+                format!(
+                    "{name} did not respond to the cancel request; cancel again to end its process"
+                )
             }
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {
                 format!("{name} was asked to cancel the call but can't confirm that it stopped")
             }
             ControlKind::Cancelling => {
                 format!(
-                    "{name} did not respond to the cancel; longhaul follows the call until it ends or you remove it"
+                    "{name} did not respond to the cancel request; the call may still be running"
                 )
             }
             ControlKind::Resuming => {

@@ -85,7 +85,7 @@ impl Link {
             newest,
             has_matched: false,
         });
-        active.activity.has_news = false;
+        (active.activity.has_news, active.activity.is_of_another) = (false, false);
         active.saving.is_shown_stale = true;
         let exchange = self.send(
             RequestKind::Stream(id.clone()),

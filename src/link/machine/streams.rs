@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Link, replay_gaps::is_answer};
+use super::{Link, answers::Belongs, replay_gaps::is_answer};
 use crate::{
     domain::{
         ControlKind, Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind,
@@ -171,15 +171,28 @@ impl Link {
     /// Takes an event of a task's stream that is new, in its turn.
     pub(super) fn took(&mut self, id: &TaskId, event: Held) {
         let has_data = !event.data.is_empty();
-        let is_ours = !has_data || self.read(Some(id), event.id.as_deref(), &event.data);
-        let Some(active) = self.tasks.get(id) else {
+        let belongs = if has_data {
+            self.read(Some(id), event.id.as_deref(), &event.data)
+        } else {
+            Belongs::Unnamed
+        };
+        let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         if matches!(active.replay_gap, ReplayGap::Suspected) {
             return self.reread_or_pass(id, event);
         }
-        if is_ours && let Some(event_id) = event.id {
-            self.advance_cursor(id, event_id, has_data);
+        let is_ours = belongs != Belongs::Elsewhere;
+        if belongs != Belongs::Unnamed {
+            active.activity.is_of_another = !is_ours;
+        }
+        match event.id {
+            Some(event_id) if is_ours && !active.activity.is_of_another => {
+                self.advance_cursor(id, event_id, has_data);
+            }
+            // It was taken, and comes again.
+            Some(event_id) if is_ours && has_data => active.ids.add(&event_id),
+            _ => {}
         }
         let Some(active) = self.tasks.get_mut(id).filter(|_| is_ours && has_data) else {
             return;

@@ -295,10 +295,10 @@ pub(super) struct EditArgs {
     /// Set a note; '' clears it.
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(super) note: Option<String>,
-    /// Cancel after this long without activity: 90s, 10m, 2h, or off.
+    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start: 90s, 10m, 2h, or off.
+    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
 }
@@ -334,7 +334,7 @@ pub(super) struct TraceArgs {
     /// Keep printing new messages.
     #[arg(short, long)]
     pub(super) follow: bool,
-    /// Show headers and whole bodies, with formatted JSON.
+    /// Show headers and the recorded bodies, with formatted JSON.
     #[arg(long)]
     pub(super) full: bool,
 }
@@ -449,7 +449,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Do this to every task in the session that allows it.
+    /// Every task in the session to which this applies.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }

@@ -25,10 +25,16 @@ pub(super) enum CliError {
 
 impl CliError {
     pub(super) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self::Message {
-            code,
-            text: message.into(),
-        }
+        let text: String = message.into();
+        // The operating system's number of an error says nothing to the user.
+        let text = match text.split_once(" (os error ") {
+            Some((before, after)) => {
+                let after = after.split_once(')').map_or("", |(_, after)| after);
+                format!("{before}{after}")
+            }
+            None => text,
+        };
+        Self::Message { code, text }
     }
 
     /// The message.

@@ -143,7 +143,13 @@ fn quit_message(
             return format!("detached; no process runs {id} ({how})");
         }
         let running = Status::Running.label();
+        let asks = Status::InputRequired.label();
         let state = match status.filter(|status| *status != running) {
+            Some(status) if status == asks => {
+                return format!(
+                    "detached; {id} waits for an answer (longhaul answer {id}{flags}, longhaul cancel {id}{flags})"
+                );
+            }
             Some(status) => format!("is {status}"),
             None => "keeps running".to_owned(),
         };
@@ -506,8 +512,8 @@ impl Follower<'_, '_> {
         {
             let (server, flags) = (&view.task.server, self.context.flags());
             self.context.warn(format!(
-                "could not reach {server} ({why}); {id} is queued until it can be sent; drop it: longhaul cancel {id}{flags}; \
-                 Ctrl-C leaves it queued"
+                "could not reach {server} ({why}); {id} is queued and is sent when {server} answers. To drop it: \
+                 longhaul cancel {id}{flags}. Ctrl-C leaves it queued"
             ));
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     domain::{Elicitation, ElicitationMode, Question, Task, Wall, text},
 };
 
-/// The constraints of a field, its title and its description.
+/// The title of a field, its description and its constraints.
 pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
     let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
@@ -17,8 +17,10 @@ pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
     if !labels.is_empty() {
         constraint = format!("{constraint} ({})", labels.join(", "));
     }
-    let line = format!("{constraint}   {}", about.join(": "));
-    line.trim_end().to_owned()
+    match about.as_slice() {
+        [] => constraint,
+        about => format!("{} ({constraint})", about.join(": ")),
+    }
 }
 
 /// Who asks, since when, and the message; the fields of a form are not included.

@@ -16,8 +16,8 @@ pub(in crate::cli) struct ProxyArgs {
     /// the host's timeout, or 50s if that is unknown].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
-    /// What happens to a call that the host cancels; with `timeout-continues`, it stops only if a person stopped it [default:
-    /// timeout-continues]
+    /// What a cancellation from the host does: `continue` ignores it, `stop` cancels the call, and `timeout-continues` cancels
+    /// the call only if a person stopped it [default: timeout-continues]
     #[arg(long, value_name = "WHAT", value_parser = one_of::<OnCancel>())]
     pub(in crate::cli) on_cancel: Option<OnCancel>,
 }

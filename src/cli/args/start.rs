@@ -51,17 +51,17 @@ pub(in crate::cli) struct StartArgs {
     /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call can survive, and refuse one
-    /// that can't.
+    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call would survive that, and refuse
+    /// a call that never would.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.
     #[arg(long)]
     pub(in crate::cli) unchecked: bool,
-    /// Cancel after this long without activity: 90s, 10m, 2h, or off.
+    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) idle_timeout: Option<Limit>,
-    /// Cancel this long after the start: 90s, 10m, 2h, or off.
+    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
     /// How to handle questions from the server: ask, defaults or decline [default: ask]. `defaults` asks if a required field has no default. Without a terminal, longhaul exits with code 6 instead of asking, and leaves the question for `longhaul answer`
@@ -90,7 +90,7 @@ pub(in crate::cli) struct AnswerArgs {
     /// Decline.
     #[arg(long, group = "no")]
     pub(in crate::cli) decline: bool,
-    /// Dismiss without choosing.
+    /// Dismiss the question; the task continues.
     #[arg(long, group = "no")]
     pub(in crate::cli) cancel: bool,
     /// The question to answer, if there are several [default: the oldest]

@@ -20,7 +20,7 @@ use crate::{
     },
     domain::{
         Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,
-        Tool, UnusableSchema, text, unquoted,
+        Tool, UnusableSchema, has_large_integer, text, unquoted,
     },
     store::{Lookup, Reader},
 };
@@ -153,6 +153,11 @@ async fn start_call(
         how,
     } = draft;
     let before: Map<String, Value> = serde_json::from_str(&base).unwrap_or_default();
+    if !pairs.is_empty() && has_large_integer(&base) {
+        return Err(CliError::usage(
+            "the other arguments have a whole number above 64 bits, which would be rounded; pass all arguments in --args",
+        ));
+    }
     // Shown only if the call is started.
     let mut notice = None;
     let arguments = if how.unchecked {
@@ -298,7 +303,7 @@ fn checked_arguments(
     build_arguments(base, pairs, described).map_err(|error| {
         let flags = context.flags();
         CliError::usage(format!(
-            "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments, --unchecked sends the call anyway",
+            "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
             text::shell_word(server.as_str())
         ))
     })

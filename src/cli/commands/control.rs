@@ -201,7 +201,12 @@ fn check_view(
                 view.contact,
                 Connectivity::Live { .. } | Connectivity::Quiet { .. }
             );
-            return is_connected.then(|| (code::OK, format!("{id} is running and connected")));
+            return is_connected.then(|| {
+                (
+                    code::OK,
+                    format!("{id} is already running and connected; nothing to resume"),
+                )
+            });
         }
         (ControlKind::Resuming, Status::Running) => {
             let number = task.attempts_made();

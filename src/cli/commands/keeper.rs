@@ -15,11 +15,12 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         log,
     },
-    domain::{SessionDriver, SessionEvent, Wall, text},
+    domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{
         Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, detach, inherit,
         keeper_status, leave_terminal, relay, run_trial, stop_keeper,
     },
+    store::{ListFilter, Reader},
     transport::guard_processes,
 };
 
@@ -104,7 +105,19 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
         );
         return Err(CliError::new(code::CANNOT_SAVE, message));
     }
+    let tasks = Reader::open(&context.paths).and_then(|mut it| it.tasks(ListFilter::default()));
+    let is_lost =
+        |task: &&Task| IfCut::of_task(task).is_some_and(|it| it.outcome() == CutOutcome::Lost);
+    let lost = tasks.iter().flatten().filter(is_lost);
+    let lost: Vec<&str> = lost.map(|task| task.id.as_str()).collect();
     let found = stop_keeper(&context.paths)?;
+    if found.is_some() && !lost.is_empty() {
+        let calls = text::plural(lost.len(), "call");
+        context.warn(format!(
+            "{calls} cut that can't be resumed: {}",
+            lost.join(", ")
+        ));
+    }
     report(context, found.as_ref(), |what| format!("stopped {what}"))
 }
 

@@ -72,7 +72,7 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, C
             if is_empty {
                 format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
             } else {
-                "no task matches; `longhaul ls --all` lists all".to_owned()
+                "no task matches; `longhaul ls` lists all".to_owned()
             }
         }));
         return Ok(code::OK);

@@ -72,7 +72,15 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let reason = task
         .why()
         .map_or(String::new(), |reason| format!(": {reason}"));
-    let mut rows = vec![("status", format!("{}{reason}", task.state_label()))];
+    // As in `ls`: it may be out of date.
+    let is_unwatched = matches!(contact, Connectivity::Unwatched { .. });
+    let mark = if is_unwatched && task.is_open() {
+        "?"
+    } else {
+        ""
+    };
+    let status = format!("{}{mark}{reason}", task.state_label());
+    let mut rows = vec![("status", status)];
     for question in task.open_questions() {
         let asked_for = question.asked_for(&task.id);
         let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));

@@ -332,7 +332,9 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {
-        context.info("no agent host configuration found");
+        context.info(
+            "no configuration of an agent host found; start the host once, or see docs/agents.md",
+        );
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());

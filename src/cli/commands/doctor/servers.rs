@@ -415,7 +415,7 @@ fn report_resumability(
             next,
         );
     } else {
-        let message = format!("can resume calls that use {}", ways.join(" or "));
+        let message = format!("can resume calls by {}", ways.join(" or "));
         checks.ok(message);
     }
 }

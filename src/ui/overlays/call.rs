@@ -311,7 +311,7 @@ fn impact_lines(
 
 /// Help for the focused field if its own line has no room for it, else the key hints (on a narrow screen those are next
 /// to the button).
-fn hint(field: Option<&FormField>, columns: usize) -> String {
+fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
         let mut kind = value_hint(field);
@@ -331,25 +331,35 @@ fn hint(field: Option<&FormField>, columns: usize) -> String {
             return whole;
         }
     }
-    match field {
-        _ if is_narrow => String::new(),
-        Some(_) => "Enter: next field, Ctrl-S: start, Ctrl-R: edit as JSON, Ctrl-P: reuse the last arguments.".to_owned(),
-        None => "Enter: new line, Tab: next field, Ctrl-S: start, Ctrl-R: back to fields, Ctrl-P: reuse the last arguments.".to_owned(),
-    }
+    let keys = match is_json {
+        _ if is_narrow => "",
+        false => {
+            "Enter: next field, Ctrl-S: start, Ctrl-R: edit as JSON, Ctrl-P: reuse the last arguments."
+        }
+        true => {
+            "Tab: next field, Ctrl-S: start, Ctrl-R: back to fields, Ctrl-P: reuse the last arguments."
+        }
+    };
+    keys.to_owned()
 }
 
 /// The lines below the fields, and the rows reserved for them: the maximum over all fields, so that the layout does not
 /// change with the focus.
 fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
-    let rows = if form.raw.is_none() {
-        form.rows()
-    } else {
-        Vec::new()
-    };
+    let is_json = form.raw.is_some();
+    let rows = if is_json { Vec::new() } else { form.rows() };
     let fields = || rows.iter().map(|row| row.field);
-    let (lines, role) = problems(form, columns, &hint(fields().nth(form.at), columns));
+    let (lines, role) = problems(
+        form,
+        columns,
+        &hint(is_json, fields().nth(form.at), columns),
+    );
     let most = fields()
-        .map(|field| problems(form, columns, &hint(Some(field), columns)).0.len())
+        .map(|field| {
+            problems(form, columns, &hint(is_json, Some(field), columns))
+                .0
+                .len()
+        })
         .max()
         .unwrap_or(1);
     let rows = most.max(lines.len());

@@ -158,7 +158,10 @@ impl ServerHandler for Handler {
         };
         let params = request.params.unwrap_or_default();
         match ProtocolEra::of(&context) {
-            ProtocolEra::Modern => modern::answer(self, method, &params, context).await,
+            ProtocolEra::Modern if method == "subscriptions/listen" => {
+                modern::listen(self, &params, context).await
+            }
+            ProtocolEra::Modern => Err(not_found(method)),
             era => stateful::answer(self, era, method, params, context).await,
         }
         .map(CustomResult::new)

@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    context::{internal, not_found},
+    context::internal,
     database::rfc3339,
     handler::Handler,
     tasks::{self, POLL_MS},
@@ -66,21 +66,8 @@ fn elicitation(task: &tasks::TaskRecord) -> InputRequests {
         .collect()
 }
 
-/// Answers a custom request.
-pub(super) async fn answer(
-    handler: &Handler,
-    method: &str,
-    params: &Value,
-    context: RequestContext<RoleServer>,
-) -> Result<Value, ErrorData> {
-    if method == "subscriptions/listen" {
-        return listen(handler, params, context).await;
-    }
-    Err(not_found(method))
-}
-
 /// Notifies a client of changes to its tasks until they are all settled or the client disconnects.
-async fn listen(
+pub(super) async fn listen(
     handler: &Handler,
     params: &Value,
     context: RequestContext<RoleServer>,

@@ -6,7 +6,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult,
-        CustomRequest, CustomResult, DiscoverResult, GetTaskParams, GetTaskResult,
+        CustomRequest, CustomResult, DiscoverResult, GetTaskParams, GetTaskResult, Implementation,
         InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
         ServerConfig, TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
     },
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::demo::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{LEVELS, LogSeverity, internal, not_found},
+    context::{LEVELS, LOGGER, LogSeverity, internal, not_found},
     handler::{Handler, ProtocolEra, TOOLS_TTL_MS, find_task, start_task, wants_task},
     modern, passthrough, stateful,
     tools::ToolInvocation,
@@ -24,7 +24,14 @@ use crate::demo::{
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        Self::info(&json!({"tools": {}, "logging": {}, "extensions": {TASKS_EXTENSION_ID: {}}}))
+        // Built from JSON, because the SDK's logging capability is deprecated while the stateful eras still have it.
+        let capabilities =
+            json!({"tools": {}, "logging": {}, "extensions": {TASKS_EXTENSION_ID: {}}});
+        ServerConfig::new(serde_json::from_value(capabilities).unwrap_or_default())
+            .with_server_info(Implementation::new(LOGGER, env!("CARGO_PKG_VERSION")))
+            .with_instructions(
+                "A demo server with faults to trigger. resumable_data_processing keeps a checkpoint for each client_id.",
+            )
     }
 
     async fn initialize(

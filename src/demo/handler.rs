@@ -8,16 +8,15 @@ use std::sync::{Arc, atomic::AtomicUsize};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientCapabilities, Implementation, InputRequests,
-        InputRequiredResult, JsonObject, ProtocolVersion, ServerCapabilities, ServerConfig,
-        TaskStatus,
+        CallToolRequestParams, CallToolResponse, ClientCapabilities, InputRequests,
+        InputRequiredResult, JsonObject, ProtocolVersion, TaskStatus,
     },
     service::RequestContext,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    context::{InputRound, LOGGER, LogSeverity, SharedState, ToolContext, internal, invalid},
+    context::{InputRound, LogSeverity, SharedState, ToolContext, internal, invalid},
     tasks::TaskRecord,
     tools::ToolInvocation,
 };
@@ -96,17 +95,6 @@ impl Handler {
             return Ok(InputRequiredResult::new(Some(requests), Some(token)).into());
         }
         result.map(CallToolResponse::from)
-    }
-
-    pub(super) fn info(capabilities: &Value) -> ServerConfig {
-        // Built from JSON, because the SDK's logging capability is deprecated while the stateful eras still have it.
-        let capabilities: ServerCapabilities =
-            serde_json::from_value(capabilities.clone()).unwrap_or_default();
-        ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new(LOGGER, env!("CARGO_PKG_VERSION")))
-            .with_instructions(
-                "A demo server with faults to trigger. resumable_data_processing keeps a checkpoint for each client_id.",
-            )
     }
 }
 

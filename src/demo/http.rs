@@ -43,8 +43,8 @@ pub(super) async fn handle(
     request: Request,
     next: Next,
 ) -> Response {
-    if let Some(resumption) = Resumption::of(&request, &state.origins)
-        && let Some(response) = state.resume(&resumption).await
+    if let Some((event, session)) = resumption(&request, &state.origins)
+        && let Some(response) = state.resume(event, session).await
     {
         return response;
     }
@@ -67,24 +67,14 @@ pub(super) async fn handle(
     }
 }
 
-/// A GET that resumes a stream, from a client that the SDK would accept.
-struct Resumption {
-    event: String,
-    session: String,
-}
-
-impl Resumption {
-    fn of(request: &Request, origins: &[String]) -> Option<Self> {
-        let headers = request.headers();
-        let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
-        if request.method() != Method::GET || !is_local(headers, origins) {
-            return None;
-        }
-        Some(Self {
-            event: text("last-event-id")?,
-            session: text("mcp-session-id")?,
-        })
+/// The event id and session of a GET that resumes a stream, from a client that the SDK would accept.
+fn resumption<'r>(request: &'r Request, origins: &[String]) -> Option<(&'r str, &'r str)> {
+    let headers = request.headers();
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    if request.method() != Method::GET || !is_local(headers, origins) {
+        return None;
     }
+    Some((text("last-event-id")?, text("mcp-session-id")?))
 }
 
 impl HttpState {
@@ -120,9 +110,8 @@ impl HttpState {
         })
     }
 
-    async fn resume(&self, resumption: &Resumption) -> Option<Response> {
-        let session = resumption.session.as_str();
-        let position = match self.events.find(&resumption.event) {
+    async fn resume(&self, event: &str, session: &str) -> Option<Response> {
+        let position = match self.events.find(event) {
             Ok(position) => {
                 position.filter(|position| position.session.as_deref() == Some(session))
             }

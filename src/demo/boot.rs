@@ -4,8 +4,8 @@
 //! on disk is left for the next boot.
 
 use std::{
-    net::TcpListener as StdListener, os::unix::net::UnixListener as StdUnixListener, path::PathBuf,
-    sync::Arc, time::Duration,
+    net::TcpListener as StdListener, os::unix::net::UnixListener as StdUnixListener, sync::Arc,
+    time::Duration,
 };
 
 use axum::{Router, middleware, routing::get};
@@ -34,6 +34,7 @@ use super::{
 use crate::demo::{
     activity::{ActivityTracker, ShutdownReason},
     error::DemoError,
+    options::DemoOptions,
 };
 
 /// The interval of keep-alive comments on an idle SSE stream.
@@ -41,11 +42,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The sockets and settings of one boot.
 pub(super) struct Boot {
-    pub(super) dir: PathBuf,
+    pub(super) options: DemoOptions,
     pub(super) http: StdListener,
     pub(super) control: StdUnixListener,
-    pub(super) cross_stream_replay: bool,
-    pub(super) idle_exit: Option<Duration>,
     pub(super) kill: CancellationToken,
 }
 
@@ -61,14 +60,14 @@ impl Boot {
     }
 
     async fn serve(self, ready: impl FnOnce()) -> Result<ShutdownReason, DemoError> {
-        let database = Arc::new(Database::open(&self.dir)?);
+        let database = Arc::new(Database::open(&self.options.dir)?);
         let boot = database.boot;
         let faults = Arc::new(Faults::new());
         let activity = Arc::new(ActivityTracker::new());
         let events = Arc::new(Events::open(
             Arc::clone(&database),
             Arc::clone(&faults),
-            self.cross_stream_replay,
+            self.options.cross_stream_replay,
         )?);
         let checkpoints = Arc::new(Checkpoints::open(Arc::clone(&database))?);
         let tasks = Arc::new(TaskStore::open(
@@ -122,7 +121,7 @@ impl Boot {
         Ok(tokio::select! {
             () = self.kill.cancelled() => ShutdownReason::Kill,
             end = ends.recv() => end.unwrap_or(ShutdownReason::Stop),
-            () = activity.idle(self.idle_exit) => ShutdownReason::Idle,
+            () = activity.idle(self.options.idle_exit) => ShutdownReason::Idle,
         })
     }
 }

@@ -100,11 +100,9 @@ impl ServerLock {
             http.set_nonblocking(true)
                 .map_err(DemoError::io("use the server's port"))?;
             let boot = Boot {
-                dir: self.options.dir.clone(),
+                options: self.options.clone(),
                 http,
                 control: socket,
-                cross_stream_replay: self.options.cross_stream_replay,
-                idle_exit: self.options.idle_exit,
                 kill: kill.clone(),
             };
             let end = boot.run(|| {

@@ -24,10 +24,9 @@ pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Re
     let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
-        context.terminal.print_pretty(document)?;
-    } else {
-        context.terminal.print_line(script.trim_end())?;
+        return context.print_document(document);
     }
+    context.terminal.print_line(script.trim_end())?;
     Ok(code::OK)
 }
 
@@ -49,11 +48,9 @@ pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u
     }
     let (name, page) = page(command)?;
     if context.global.json {
-        let document = json!({"name": name, "page": page});
-        context.terminal.print_pretty(document)?;
-    } else {
-        context.terminal.print_line(page.trim_end())?;
+        return context.print_document(json!({"name": name, "page": page}));
     }
+    context.terminal.print_line(page.trim_end())?;
     Ok(code::OK)
 }
 
@@ -71,12 +68,10 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
     }
     written.sort();
     if context.global.json {
-        let document = json!({"dir": dir, "pages": written});
-        context.terminal.print_pretty(document)?;
-    } else {
-        let count = text::plural(written.len(), "page");
-        context.print(&format!("wrote {count} to {}", dir.display()))?;
+        return context.print_document(json!({"dir": dir, "pages": written}));
     }
+    let count = text::plural(written.len(), "page");
+    context.print(&format!("wrote {count} to {}", dir.display()))?;
     Ok(code::OK)
 }
 

@@ -83,19 +83,12 @@ pub(super) fn page(export: &Value, task: &Task, entries: &[HistoryEntry]) -> Str
 
 /// Sanitizes text and escapes it for HTML.
 fn escaped(text: &str) -> String {
-    let clean = text::clean_block(text);
-    let mut out = String::with_capacity(clean.len());
-    for letter in clean.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
+    text::clean_block(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// A value as text for people.

@@ -76,14 +76,18 @@ impl Browser {
         if let Some(name) = hidden_variable {
             process.env_remove(name);
         }
-        // A process group of its own, so that a terminal browser can't take over this terminal.
-        process
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
+        start_apart(&mut process)
     }
+}
+
+/// Starts a program in a process group of its own, so that a terminal program can't take over this terminal.
+pub(super) fn start_apart(program: &mut Command) -> io::Result<Child> {
+    program
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 /// Fails if the command did.

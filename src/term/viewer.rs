@@ -2,12 +2,7 @@
 //!
 //! Invariant: the program gets a path that longhaul made, as a single argument and without a shell.
 
-use std::{
-    io,
-    os::unix::process::CommandExt as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{io, path::Path, process::Command};
 
 use super::browser;
 
@@ -38,14 +33,7 @@ impl Viewer {
         if !file.is_absolute() {
             return Err(io::Error::other("the path is not absolute"));
         }
-        // A process group of its own, so that a terminal viewer can't take over this terminal.
-        let status = Command::new(&self.program)
-            .arg(file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .status()?;
+        let status = browser::start_apart(Command::new(&self.program).arg(file))?.wait()?;
         browser::succeeded(status, &self.program)
     }
 }

@@ -31,12 +31,10 @@ impl NotificationSupport {
     /// The detected support with the user's settings applied.
     #[must_use]
     pub fn with_overrides(self, notify: &NotifyConfig) -> Self {
-        let multiplexer = match self.multiplexer {
-            Multiplexer::None => Multiplexer::None,
-            Multiplexer::Tmux { .. } => Multiplexer::Tmux {
-                passthrough: notify.tmux_passthrough,
-            },
-        };
+        let mut multiplexer = self.multiplexer;
+        if let Multiplexer::Tmux { passthrough } = &mut multiplexer {
+            *passthrough = notify.tmux_passthrough;
+        }
         Self {
             multiplexer,
             desktop: notify.desktop_by.or(self.desktop),

@@ -399,6 +399,19 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
     context.warn(message);
 }
 
+/// Opens the session for some work, and leaves it afterwards: at once if the work failed.
+pub(super) fn in_session<T>(
+    context: &mut Context<'_>,
+    servers: Vec<ServerRef>,
+    work: impl AsyncFnOnce(&mut Context<'_>, &mut LiveSession) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    block_on(async {
+        let mut live = LiveSession::open(context, servers)?;
+        let outcome = work(context, &mut live).await;
+        live.end(context, &[], outcome).await
+    })
+}
+
 /// Sends the same request for each task.
 pub(super) fn request_each(
     context: &mut Context<'_>,
@@ -408,16 +421,11 @@ pub(super) fn request_each(
     if tasks.is_empty() {
         return Ok(());
     }
-    block_on(async {
-        let mut live = LiveSession::open(context, Vec::new())?;
-        let sent = async {
-            for task in tasks {
-                live.request(context, request_for(task.id.clone())).await?;
-            }
-            Ok(())
-        };
-        let sent = sent.await;
-        live.end(context, &[], sent).await
+    in_session(context, Vec::new(), async |context, live| {
+        for task in tasks {
+            live.request(context, request_for(task.id.clone())).await?;
+        }
+        Ok(())
     })
 }
 

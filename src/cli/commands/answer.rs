@@ -9,10 +9,9 @@ use crate::{
         args::AnswerArgs,
         arguments::{apply_pairs, argument_usage, parse_pairs},
         context::Context,
-        environment::block_on,
         error::{CliError, code},
         json as documents,
-        live_session::{LiveEvent, LiveSession},
+        live_session::{LiveEvent, LiveSession, in_session},
         questions::{deadline, field_help, question_lines},
         target::Targets,
     },
@@ -44,10 +43,8 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
         context.info("open this page yourself; `longhaul answer` never opens pages");
     }
     let servers = Targets::of(context, &mut reader)?.for_task(&task.server)?;
-    block_on(async {
-        let mut live = LiveSession::open(context, servers)?;
-        let sent = send(context, &mut live, &task, &question, answer).await;
-        live.end(context, &[], sent).await
+    in_session(context, servers, async |context, live| {
+        send(context, live, &task, &question, answer).await
     })
 }
 

@@ -8,9 +8,8 @@ use crate::{
         args::EditArgs,
         commands::control::POLL_INTERVAL,
         context::Context,
-        environment::block_on,
         error::{CliError, code},
-        live_session::{LiveEvent, LiveSession, SAVED_WITHIN},
+        live_session::{LiveEvent, SAVED_WITHIN, in_session},
         task_document,
     },
     domain::{Limits, SessionRequest, Task, text},
@@ -42,12 +41,8 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     };
     let is_saved =
         |task: &Task| task.name == name && task.note == note && task.options.limits == limits;
-    block_on(async {
-        let mut live = LiveSession::open(context, Vec::new())?;
-        if let Err(fail) = live.request(context, request).await {
-            live.close();
-            return Err(fail);
-        }
+    in_session(context, Vec::new(), async |context, live| {
+        live.request(context, request).await?;
         // Wait until the driver has saved it, so that the next command sees it.
         let until = tokio::time::Instant::now() + SAVED_WITHIN;
         while !is_saved(&context.find(&mut reader, id.as_str())?)
@@ -61,7 +56,6 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
                 break;
             }
         }
-        live.leave(context, &[]).await;
         Ok(())
     })?;
     let task = context.find(&mut reader, id.as_str())?;

@@ -15,7 +15,7 @@ use crate::{
         context::{Context, must_confirm},
         environment::{block_on, random_bits},
         error::{CliError, code},
-        live_session::LiveSession,
+        live_session::{LiveSession, in_session},
         target::Targets,
     },
     domain::{
@@ -89,7 +89,7 @@ pub(super) fn adopt_checkpoints(
     }
     let refusal = "nothing was imported; use --yes to import them";
     must_confirm(context, args.yes, "import them? y/N", refusal)?;
-    let ids = block_on(start_calls(context, server, offers))?;
+    let ids = start_calls(context, server, offers)?;
     start::report_adopted(context, reader, &ids)?;
     Ok(code::OK)
 }
@@ -253,15 +253,14 @@ pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
 }
 
 /// Starts the confirmed calls. Those that continue no listed checkpoint are running when this returns.
-pub(super) async fn start_calls(
+pub(super) fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,
 ) -> Result<Vec<TaskId>, CliError> {
     let name = server.name.clone();
     let limits = context.config()?.default_limits().for_server(&name);
-    let mut live = LiveSession::open(context, vec![server])?;
-    let start = async {
+    in_session(context, vec![server], async |context, live| {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {
             let id = TaskId::from_bits(random_bits());
@@ -281,9 +280,7 @@ pub(super) async fn start_calls(
                 ids.push(id);
             }
         }
-        start::wait_until_started(context, &mut live, &called).await?;
+        start::wait_until_started(context, live, &called).await?;
         Ok(ids)
-    };
-    let started = start.await;
-    live.end(context, &[], started).await
+    })
 }

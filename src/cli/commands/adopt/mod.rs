@@ -15,7 +15,7 @@ use crate::{
         context::{Context, must_confirm},
         environment::block_on,
         error::{CliError, code},
-        live_session::LiveSession,
+        live_session::in_session,
         target::Targets,
     },
     domain::{CLIENT_ID, Checkpoint, ServerRef, SessionRequest, SessionResponse, server_url, text},
@@ -37,19 +37,14 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
     }
     let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();
-    block_on(async {
-        let mut live = LiveSession::open(context, vec![server])?;
+    in_session(context, vec![server], async |context, live| {
         let request = SessionRequest::Adopt {
             server: name.clone(),
             server_task: adopt.server_task.clone(),
         };
-        let ids = match live.request(context, request).await {
-            Ok(SessionResponse::Adopted(ids)) => ids,
-            Ok(_) => Vec::new(),
-            Err(fail) => {
-                live.close();
-                return Err(fail);
-            }
+        let ids = match live.request(context, request).await? {
+            SessionResponse::Adopted(ids) => ids,
+            _ => Vec::new(),
         };
         if ids.is_empty() {
             let message = format!(
@@ -58,7 +53,6 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Res
             context.info(&message);
         }
         report_adopted(context, &mut reader, &ids)?;
-        live.leave(context, &[]).await;
         Ok(code::OK)
     })
 }
@@ -119,7 +113,7 @@ fn adopt_from_file(
     }
     let refusal = "nothing was called; use --yes to call them";
     must_confirm(context, args.yes, "call them? y/N", refusal)?;
-    let ids = block_on(checkpoints::start_calls(context, server, offers))?;
+    let ids = checkpoints::start_calls(context, server, offers)?;
     report_adopted(context, reader, &ids)?;
     Ok(code::OK)
 }

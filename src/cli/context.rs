@@ -19,7 +19,7 @@ use crate::{
         terminal::Terminal,
     },
     config::{self, Config, ConfigError, FileMark},
-    domain::{Task, TaskId, server_url, text},
+    domain::{ServerConfig, ServerName, Task, TaskId, server_url, text},
     engine::{Clock, KeeperCommand, ProcessRole},
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -89,6 +89,11 @@ impl Context<'_> {
     /// The configuration, for a command that needs it; fails if it cannot be read.
     pub(super) fn config(&self) -> Result<&Config, CliError> {
         self.config.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// The configured server named `name`; none if the configuration cannot be read.
+    pub(super) fn configured(&self, name: &ServerName) -> Option<&ServerConfig> {
+        self.config.as_ref().ok()?.server(name.as_str())
     }
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.

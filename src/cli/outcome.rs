@@ -58,8 +58,7 @@ pub(super) fn sign_in_needed(
 
 /// How to pass credentials to a server that has no sign-in.
 fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
-    let config = context.config.as_ref().ok();
-    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *server));
+    let server = context.configured(server);
     if server.is_some_and(|server| server.withheld.is_some()) {
         return "It resumes once that is done".to_owned();
     }

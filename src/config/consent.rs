@@ -161,7 +161,7 @@ pub(crate) fn consent_on_screen(
 ) -> Result<Consent, ConfigError> {
     let path = path();
     let config = read(path.as_deref())?;
-    let server = config.servers.iter().find(|it| it.name == *name);
+    let server = config.server(name.as_str());
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
         let program = server.program.as_ref().map(bound);
         let (to_agree, digest) = match (&program, &server.url) {

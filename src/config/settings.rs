@@ -95,9 +95,14 @@ impl Config {
         Ok(config)
     }
 
+    /// The configured server named `name`.
+    pub(crate) fn server(&self, name: &str) -> Option<&ServerConfig> {
+        self.servers.iter().find(|it| it.name.as_str() == name)
+    }
+
     /// The names of a server's checkpoint tools and their arguments.
     pub(crate) fn convention(&self, server: &ServerName) -> CheckpointConvention {
-        let own = self.servers.iter().find(|it| it.name == *server);
+        let own = self.server(server.as_str());
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }
 

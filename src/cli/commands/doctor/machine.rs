@@ -366,9 +366,7 @@ pub(super) fn recording<'c>(
     server: &'c ServerName,
     checks: &mut Checks,
 ) -> Option<Recording<'c>> {
-    let config = context.config().ok();
-    let mut configured = config.iter().flat_map(|config| &config.servers);
-    let is_traced = configured.any(|it| it.name == *server && it.trace);
+    let is_traced = context.configured(server).is_some_and(|it| it.trace);
     if !(context.global.trace || is_traced) {
         return None;
     }

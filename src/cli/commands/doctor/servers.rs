@@ -90,9 +90,8 @@ fn check_server(
         checks.warning("its sign-in token has expired", next);
         return Ok(());
     }
-    let config = context.config().ok();
-    let convention = config.map(|config| config.convention(&server.name));
-    let convention = convention.unwrap_or_default();
+    let configured = context.configured(&server.name);
+    let convention = configured.map_or_else(Default::default, |it| it.checkpoint.clone());
     // Calls of a pinned server use no other revision.
     let links = context.reader()?.links()?;
     let link = links.iter().find(|link| link.name == server.name);
@@ -130,9 +129,7 @@ fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
 
 /// Reports what the user must do before a configured server can be used; returns whether there is anything to do.
 fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut Checks) -> bool {
-    let config = context.config.as_ref().ok();
-    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
-    let Some(mut server) = server.cloned() else {
+    let Some(mut server) = context.configured(name).cloned() else {
         return false;
     };
     // Headers on the command line replace those of the configuration.
@@ -222,8 +219,7 @@ fn credential_advice(
         let name = text::shell_word(name.as_str());
         format!("`longhaul login {name}{}`", context.flags())
     };
-    let config = context.config.as_ref().ok();
-    let server = config.and_then(|config| config.servers.iter().find(|it| it.name == *name));
+    let server = context.configured(name);
     let variables = server.map(ServerConfig::variables).unwrap_or_default();
     if matches!(token, TokenState::Valid(_)) {
         (

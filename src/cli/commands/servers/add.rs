@@ -12,7 +12,7 @@ use crate::{
         import::holds_secret,
         is_name, is_secret,
     },
-    domain::{Program, ProtocolVersion, ServerConfig, Template, is_variable, server_url, text},
+    domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
 
 /// `servers add`.
@@ -124,22 +124,16 @@ fn program(add: &AddServerArgs) -> Result<Program, CliError> {
 
 /// Fails if the configuration has a server with this name.
 fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), CliError> {
-    let config = context.config()?;
-    let has_name = |it: &&ServerConfig| it.name.as_str() == name;
-    let found = config
-        .servers
-        .iter()
-        .find(has_name)
-        .map(|it| match (&it.program, &it.url) {
-            (Some(program), _) => command_line(program),
-            (None, Some(url)) => server_url::redacted(url).into_owned(),
-            (None, None) => "without a url".to_owned(),
-        });
-    match found {
-        Some(location) => Err(CliError::usage(format!(
-            "{name} is already in the configuration ({location}); choose another name, or run `longhaul servers remove {}` first",
-            text::shell_word(name)
-        ))),
-        None => Ok(()),
-    }
+    let Some(known) = context.config()?.server(name) else {
+        return Ok(());
+    };
+    let location = match (&known.program, &known.url) {
+        (Some(program), _) => command_line(program),
+        (None, Some(url)) => server_url::redacted(url).into_owned(),
+        (None, None) => "without a url".to_owned(),
+    };
+    Err(CliError::usage(format!(
+        "{name} is already in the configuration ({location}); choose another name, or run `longhaul servers remove {}` first",
+        text::shell_word(name)
+    )))
 }

@@ -23,8 +23,7 @@ pub(in crate::cli) fn approve(
     args: &ApproveServerArgs,
 ) -> Result<u8, CliError> {
     context.may_act()?;
-    let mut servers = context.config()?.servers.iter();
-    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
+    let server = context.config()?.server(&args.name).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(CliError::usage(format!(
             "no stdio server named {} in the configuration; `longhaul servers list` lists the servers",
@@ -60,8 +59,7 @@ pub(in crate::cli) fn consent(
     args: &ApproveServerArgs,
 ) -> Result<u8, CliError> {
     context.may_act()?;
-    let mut servers = context.config()?.servers.iter();
-    let server = servers.find(|it| it.name.as_str() == args.name).cloned();
+    let server = context.config()?.server(&args.name).cloned();
     let Some(server) = server else {
         return Err(CliError::usage(format!(
             "no server named \"{}\" in the configuration; `longhaul servers list` lists the servers",

@@ -48,23 +48,17 @@ pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<
         .args
         .as_deref()
         .map_or_else(|| Ok("{}".to_owned()), read_args_object)?;
-    let pairs = parse_pairs(&call.pairs)?;
-    let CallArgs {
-        tool, once, how, ..
-    } = call;
-    run_call(
-        context,
-        CallDraft {
-            server,
-            tool,
-            base,
-            pairs,
-            once,
-            origin: None,
-            is_confirmed: true,
-            how,
-        },
-    )
+    let draft = CallDraft {
+        server,
+        tool: call.tool,
+        base,
+        pairs: parse_pairs(&call.pairs)?,
+        once: call.once,
+        origin: None,
+        is_confirmed: true,
+        how: call.how,
+    };
+    run_call(context, draft)
 }
 
 /// `again`.
@@ -78,29 +72,24 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
         .into_iter()
         .next()
         .unwrap_or_else(|| ServerRef::new(old.server.clone(), None));
-    let pairs = parse_pairs(&again.pairs)?;
-    let AgainArgs { how, yes, .. } = again;
-    let how = StartArgs {
-        name: how.name.or(old.name),
-        tag: how.tag.or(old.tag),
-        on_input: how
-            .on_input
-            .or(Some(old.options.on_input).filter(|it| *it != OnInput::Ask)),
-        ..how
-    };
-    run_call(
-        context,
-        CallDraft {
-            server,
-            tool: old.tool,
-            base: old.arguments,
-            pairs,
-            once: None,
-            origin: Some(old.id),
-            is_confirmed: yes,
-            how,
+    let how = again.how;
+    let on_input = Some(old.options.on_input).filter(|it| *it != OnInput::Ask);
+    let draft = CallDraft {
+        server,
+        tool: old.tool,
+        base: old.arguments,
+        pairs: parse_pairs(&again.pairs)?,
+        once: None,
+        origin: Some(old.id),
+        is_confirmed: again.yes,
+        how: StartArgs {
+            name: how.name.or(old.name),
+            tag: how.tag.or(old.tag),
+            on_input: how.on_input.or(on_input),
+            ..how
         },
-    )
+    };
+    run_call(context, draft)
 }
 
 fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, CliError> {
@@ -142,18 +131,9 @@ async fn start_call(
     if described.is_none() && !listed.is_empty() {
         return Err(unknown_tool(&draft, &listed));
     }
-    let CallDraft {
-        server,
-        tool,
-        base,
-        pairs,
-        once,
-        origin,
-        is_confirmed,
-        how,
-    } = draft;
-    let before: Map<String, Value> = serde_json::from_str(&base).unwrap_or_default();
-    if !pairs.is_empty() && has_large_integer(&base) {
+    let (server, how) = (&draft.server.name, draft.how);
+    let before: Map<String, Value> = serde_json::from_str(&draft.base).unwrap_or_default();
+    if !draft.pairs.is_empty() && has_large_integer(&draft.base) {
         return Err(CliError::usage(
             "the other arguments have a whole number above 64 bits, which would be rounded; pass all arguments in --args",
         ));
@@ -161,36 +141,37 @@ async fn start_call(
     // Shown only if the call is started.
     let mut notice = None;
     let arguments = if how.unchecked {
-        unchecked_arguments(before.clone(), pairs, described)?
+        unchecked_arguments(before.clone(), draft.pairs, described)?
     } else {
-        let checked = checked_arguments(context, &server.name, before.clone(), pairs, described);
+        let checked = checked_arguments(context, server, before.clone(), draft.pairs, described);
         let (arguments, unusable) = checked?;
+        let tool = &draft.tool;
         notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
             format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
         });
         arguments
     };
-    if origin.is_some() {
+    if draft.origin.is_some() {
         for line in changed_arguments(&before, &arguments) {
             context.info(&line);
         }
-        if !is_confirmed {
-            confirm_repeat(context, &server.name, &tool, described)?;
+        if !draft.is_confirmed {
+            confirm_repeat(context, server, &draft.tool, described)?;
         }
     }
-    let defaults = context.config()?.default_limits().for_server(&server.name);
+    let defaults = context.config()?.default_limits().for_server(server);
     let id = TaskId::from_bits(random_bits());
     // A `Value` does not hold every number, so what did not change is sent as it is.
     let arguments = if arguments == before {
-        base
+        draft.base
     } else {
         Value::Object(arguments).to_string()
     };
     let new = NewCall {
         name: how.name,
         tag: how.tag,
-        once,
-        origin,
+        once: draft.once,
+        origin: draft.origin,
         // If another process drives, our exit ends nothing.
         must_survive: how.detach && live.is_driver,
         is_unchecked: how.unchecked,
@@ -199,7 +180,7 @@ async fn start_call(
             hard: how.max_time.map_or(defaults.hard, |limit| limit.0),
         },
         on_input: how.on_input.unwrap_or_default(),
-        ..NewCall::new(id, server.name, tool, arguments)
+        ..NewCall::new(id, draft.server.name, draft.tool, arguments)
     };
     let id = hand_over(context, live, reader, &new).await?;
     if new.once.is_some() && id != new.id {

@@ -158,48 +158,58 @@ fn candidates(words: Vec<OsString>) -> Option<Vec<CompletionCandidate>> {
     complete(&mut command, rest, index, here.as_deref()).ok()
 }
 
-/// Kinds of values that come from the session or the config.
-#[derive(Clone, Copy, Debug)]
-enum ValueKind {
-    Task,
-    Server,
-    TaskOrServer,
-    Session,
-    Tool,
-    Argument,
-    Field,
-    View,
-    Command,
-}
+/// Candidates, each with a description or an empty string.
+type Candidates = Vec<(String, String)>;
 
-fn value_kind(parent: &str, command: &str, argument: &str) -> Option<ValueKind> {
-    Some(match (parent, command, argument) {
+/// Finds the candidates for a value, based on its text so far.
+type Find = fn(&Finder, &str) -> Option<Candidates>;
+
+/// What finds the values of an argument.
+fn find_for(parent: &str, command: &str, argument: &str) -> Option<Find> {
+    let find: Find = match (parent, command, argument) {
         (_, _, "server")
         | (_, "login" | "logout", "at")
-        | ("servers", "remove" | "test" | "consent" | "approve", "name") => ValueKind::Server,
-        (_, _, "session") | ("sessions", "rm", "names") => ValueKind::Session,
-        (_, "trace", "of") => ValueKind::TaskOrServer,
-        (_, "call" | "ls", "tool") => ValueKind::Tool,
-        (_, "call" | "again", "pairs") => ValueKind::Argument,
-        (_, "answer", "pairs") => ValueKind::Field,
-        (_, "ls", "view") => ValueKind::View,
-        (_, "help" | "man", "command") => ValueKind::Command,
-        (_, _, "id" | "ids") => ValueKind::Task,
+        | ("servers", "remove" | "test" | "consent" | "approve", "name") => {
+            |finder, _| Some(finder.servers())
+        }
+        (_, _, "session") | ("sessions", "rm", "names") => |finder, _| finder.sessions(),
+        (_, "trace", "of") => |finder, _| {
+            let tasks = finder.tasks().unwrap_or_default();
+            Some(tasks.into_iter().chain(finder.servers()).collect())
+        },
+        (_, "call" | "ls", "tool") => |finder, _| Some(finder.tools()),
+        (_, "call" | "again", "pairs") => Finder::arguments,
+        (_, "answer", "pairs") => Finder::fields,
+        (_, "ls", "view") => |_, _| {
+            let views = config().views.into_iter();
+            Some(views.map(|view| (view.name, String::new())).collect())
+        },
+        (_, "help" | "man", "command") => |_, _| {
+            let about = |it: &Command| it.get_about().map_or(String::new(), ToString::to_string);
+            let root = Cli::command();
+            let all = root.get_subcommands().filter(|it| !it.is_hide_set());
+            Some(
+                all.map(|it| (it.get_name().to_owned(), about(it)))
+                    .collect(),
+            )
+        },
+        (_, _, "id" | "ids") => |finder, _| finder.tasks(),
         _ => return None,
-    })
+    };
+    Some(find)
 }
 
 /// Adds completers to the values of a command and its subcommands.
 fn with_completers(command: Command, parent: &str, finder: &Arc<Finder>) -> Command {
     let name = command.get_name().to_owned();
     let with_completer = |arg: Arg| {
-        let Some(kind) = value_kind(parent, &name, arg.get_id().as_str()) else {
+        let Some(find) = find_for(parent, &name, arg.get_id().as_str()) else {
             return arg;
         };
         let finder = Arc::clone(finder);
         arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
             let typed = typed.to_str().unwrap_or_default();
-            let found = finder.find(kind, typed).unwrap_or_default();
+            let found = find(&finder, typed).unwrap_or_default();
             let matching = |(value, about): (String, String)| {
                 value.starts_with(typed).then(|| {
                     let about = (!about.is_empty()).then(|| about.into());
@@ -292,41 +302,17 @@ impl Finder {
         (finder, rest)
     }
 
-    /// Candidates, each with a description or an empty string.
-    fn find(&self, kind: ValueKind, typed: &str) -> Option<Vec<(String, String)>> {
-        Some(match kind {
-            ValueKind::Task => self.tasks()?,
-            ValueKind::Server => self.servers(),
-            ValueKind::TaskOrServer => {
-                let mut found = self.tasks().unwrap_or_default();
-                found.extend(self.servers());
-                found
-            }
-            ValueKind::Session => {
-                let all = self.paths()?.all().ok()?;
-                let name = |paths: Paths| (paths.session().to_owned(), String::new());
-                all.into_iter().map(name).collect()
-            }
-            ValueKind::Tool => self.tools(),
-            ValueKind::Argument => self.arguments(typed)?,
-            ValueKind::Field => {
-                let task = self.task()?;
-                let elicitation = Elicitation::parse(&task.open_question()?.request);
-                self.pairs(elicitation.fields(), &Map::new(), typed)
-            }
-            ValueKind::View => {
-                let views = config().views.into_iter();
-                views.map(|view| (view.name, String::new())).collect()
-            }
-            ValueKind::Command => {
-                let about =
-                    |it: &Command| it.get_about().map_or(String::new(), ToString::to_string);
-                let root = Cli::command();
-                let all = root.get_subcommands().filter(|it| !it.is_hide_set());
-                all.map(|it| (it.get_name().to_owned(), about(it)))
-                    .collect()
-            }
-        })
+    fn sessions(&self) -> Option<Candidates> {
+        let all = self.paths()?.all().ok()?.into_iter();
+        let name = |paths: Paths| (paths.session().to_owned(), String::new());
+        Some(all.map(name).collect())
+    }
+
+    /// The fields of the question that the command answers.
+    fn fields(&self, typed: &str) -> Option<Candidates> {
+        let task = self.task()?;
+        let elicitation = Elicitation::parse(&task.open_question()?.request);
+        Some(self.pairs(elicitation.fields(), &Map::new(), typed))
     }
 
     /// The files of the session, or `None` if there are none yet. Never creates them.
@@ -357,7 +343,7 @@ impl Finder {
     }
 
     /// The tasks that the command can act on, newest first.
-    fn tasks(&self) -> Option<Vec<(String, String)>> {
+    fn tasks(&self) -> Option<Candidates> {
         let is_undo =
             |it: &ArgMatches| it.try_get_one::<bool>("undo").ok().flatten() == Some(&true);
         let is_undo = self.matches.as_ref().is_some_and(is_undo);
@@ -380,14 +366,14 @@ impl Finder {
         Some(tasks.map(line).collect())
     }
 
-    fn servers(&self) -> Vec<(String, String)> {
+    fn servers(&self) -> Candidates {
         let config = config();
         let shown_url = |url: &str| crate::domain::server_url::redacted(url).into_owned();
         let configured = config.servers.iter().map(|server| {
             let url = server.url.as_deref().map_or(String::new(), shown_url);
             (server.name.to_string(), url)
         });
-        let mut found: Vec<(String, String)> = configured.collect();
+        let mut found: Candidates = configured.collect();
         for link in self.links() {
             if !found.iter().any(|(name, _)| name == link.name.as_str()) {
                 found.push((link.name.to_string(), shown_url(&link.url)));
@@ -410,8 +396,8 @@ impl Finder {
         self.links().into_iter().filter(is_selected).collect()
     }
 
-    fn tools(&self) -> Vec<(String, String)> {
-        let mut found: Vec<(String, String)> = Vec::new();
+    fn tools(&self) -> Candidates {
+        let mut found: Candidates = Vec::new();
         for tool in self
             .selected_links()
             .into_iter()
@@ -435,7 +421,7 @@ impl Finder {
         }
     }
 
-    fn arguments(&self, typed: &str) -> Option<Vec<(String, String)>> {
+    fn arguments(&self, typed: &str) -> Option<Candidates> {
         let of = |tools: Vec<Tool>, name: &str| tools.into_iter().find(|tool| tool.name == name);
         if self.command == "again" {
             let task = self.task()?;
@@ -462,7 +448,7 @@ impl Finder {
         specs: &[ArgumentSpec],
         before: &Map<String, Value>,
         typed: &str,
-    ) -> Vec<(String, String)> {
+    ) -> Candidates {
         if let Some((key, _)) = typed.split_once('=') {
             let Some(spec) = specs.iter().find(|spec| spec.name == key) else {
                 return Vec::new();
@@ -483,7 +469,7 @@ impl Finder {
                 }
                 _ => {}
             }
-            let mut found: Vec<(String, String)> = Vec::new();
+            let mut found: Candidates = Vec::new();
             for (value, about) in values {
                 let value = format!("{key}={value}");
                 if !found.iter().any(|(known, _)| *known == value) {

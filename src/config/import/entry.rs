@@ -171,6 +171,12 @@ impl<'e> EntryReader<'e> {
         keys.iter().find_map(|key| self.fields.get(*key)?.as_str())
     }
 
+    /// The members of a table; none if there is no such table.
+    fn members(&self, key: &str) -> impl Iterator<Item = (&'e String, &'e Value)> + use<'e> {
+        let table = self.fields.get(key).and_then(Value::as_object);
+        table.into_iter().flatten()
+    }
+
     fn url(&self) -> Option<&'e str> {
         self.text(&["httpUrl", "url", "serverUrl", "uri"])
     }
@@ -225,34 +231,18 @@ impl<'e> EntryReader<'e> {
                 headers.push((header.clone(), self.header(header, value)?));
             }
         }
-        if let Some(named) = self
-            .fields
-            .get("env_http_headers")
-            .and_then(Value::as_object)
-        {
-            for (header, variable) in named {
-                let variable = variable.as_str().filter(|name| is_variable(name));
-                let variable = variable.ok_or_else(|| {
-                    SkipReason::malformed(
-                        format!("its {header} header"),
-                        "does not name a variable",
-                    )
-                })?;
-                headers.push((
-                    header.clone(),
-                    template_of(header, &format!("${{{variable}}}"))?,
-                ));
-            }
+        for (header, variable) in self.members("env_http_headers") {
+            let variable = variable.as_str().filter(|name| is_variable(name));
+            let variable = variable.ok_or_else(|| {
+                SkipReason::malformed(format!("its {header} header"), "does not name a variable")
+            })?;
+            let template = template_of(header, &format!("${{{variable}}}"))?;
+            headers.push((header.clone(), template));
         }
-        let bearer = match (
-            self.text(&["bearer_token_env_var"]),
-            self.text(&["bearer_token"]),
-        ) {
-            (Some(variable), _) => Some(format!("Bearer ${{{variable}}}")),
-            (None, Some(token)) => Some(format!("Bearer {token}")),
-            (None, None) => None,
-        };
-        if let Some(bearer) = bearer {
+        let variable = self.text(&["bearer_token_env_var"]);
+        let variable = variable.map(|name| format!("Bearer ${{{name}}}"));
+        let literal = || Some(format!("Bearer {}", self.text(&["bearer_token"])?));
+        if let Some(bearer) = variable.or_else(literal) {
             let header = "Authorization";
             headers.push((header.to_owned(), self.header(header, &bearer)?));
         }
@@ -275,9 +265,7 @@ impl<'e> EntryReader<'e> {
     /// A header value; a literal secret becomes a variable.
     fn header(&mut self, header: &str, value: &str) -> Result<Template, SkipReason> {
         let what = format!("its {header} header");
-        if value.contains(text::is_hostile) {
-            return Err(SkipReason::Hostile { what });
-        }
+        check_letters(value, &what)?;
         let mut value = self.normalize_variables(&what, value)?;
         if is_secret(header, &value) {
             let variable = variable_for(self.name, header);
@@ -335,11 +323,8 @@ impl<'e> EntryReader<'e> {
 
     /// The environment variable for a variable of the other program, e.g. `API_KEY` for `${input:api-key}`.
     fn variable(&mut self, what: &str, inner: &str) -> Result<String, SkipReason> {
-        let (name, default) = match inner.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (inner, None),
-        };
-        if default.is_some_and(|default| !default.is_empty()) {
+        let (name, default) = inner.split_once(":-").unwrap_or((inner, ""));
+        if !default.is_empty() {
             self.notes.push(format!(
                 "the default value of {name} in {what} was not copied"
             ));
@@ -405,32 +390,22 @@ impl<'e> EntryReader<'e> {
             }
             (cwd, directory) => cwd.or_else(|| directory.clone()),
         };
-        if let Some(name) = [Some(&command), cwd.as_ref()]
-            .into_iter()
-            .flatten()
-            .find_map(|text| program_variable(text))
-        {
+        let of_cwd = || program_variable(cwd.as_deref()?);
+        if let Some(name) = program_variable(&command).or_else(of_cwd) {
             return Err(SkipReason::ForeignVariable {
                 what: "its command or directory".to_owned(),
                 variable: name.to_owned(),
             });
         }
         for text in std::iter::once(&command).chain(&args).chain(&cwd) {
-            if text.contains(text::is_hostile) {
-                return Err(SkipReason::Hostile {
-                    what: "its command".to_owned(),
-                });
-            }
+            check_letters(text, "its command")?;
         }
         if holds_secret(&args) {
             return Err(SkipReason::SecretArgument);
         }
         let mut env = Vec::new();
         for key in ["env", "envs"] {
-            let Some(fields) = self.fields.get(key).and_then(Value::as_object) else {
-                continue;
-            };
-            for (name, value) in fields {
+            for (name, value) in self.members(key) {
                 env.push((name.clone(), self.env_value(name, value)?));
             }
         }
@@ -456,23 +431,15 @@ impl<'e> EntryReader<'e> {
         if !is_variable(name) {
             return Err(SkipReason::VariableName);
         }
+        let what = format!("its variable {name}");
         let value = match value {
             Value::String(text) => self.editor.fill(text),
             Value::Number(number) => number.to_string(),
             Value::Bool(boolean) => boolean.to_string(),
-            _ => {
-                return Err(SkipReason::malformed(
-                    format!("its variable {name}"),
-                    "is not a string",
-                ));
-            }
+            _ => return Err(SkipReason::malformed(what, "is not a string")),
         };
-        if value.contains(text::is_hostile) {
-            return Err(SkipReason::Hostile {
-                what: format!("its variable {name}"),
-            });
-        }
-        let written = self.normalize_variables(&format!("its variable {name}"), &value)?;
+        check_letters(&value, &what)?;
+        let written = self.normalize_variables(&what, &value)?;
         if is_secret(name, &written) {
             self.unset.push(UnsetVariable {
                 name: name.to_owned(),
@@ -485,6 +452,15 @@ impl<'e> EntryReader<'e> {
         }
         Ok(Template::parse(written)?)
     }
+}
+
+/// Refuses text with letters that a person would not see.
+fn check_letters(value: &str, what: &str) -> Result<(), SkipReason> {
+    if value.contains(text::is_hostile) {
+        let what = what.to_owned();
+        return Err(SkipReason::Hostile { what });
+    }
+    Ok(())
 }
 
 /// Parses the URL of an entry; refuses one that contains a variable or a secret.

@@ -11,7 +11,7 @@ use crate::{
     config::{self, Config},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole},
-    shell::{Opening, open as open_shell},
+    shell::{Opening, ServiceOptions, open as open_shell},
     term::{browser::Browser, caps::Capabilities, viewer::Viewer},
 };
 
@@ -188,13 +188,15 @@ pub(super) fn show(
     let opening = Opening {
         notifications: able.notifications.with_overrides(&config.notify),
         attach,
-        demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
         asks: options.requests.clone(),
-        export: super::export::for_screen,
-        config_mark: context.config_mark,
-        given: super::export::cli_secrets(context),
-        browser: Browser::find(None, variable),
-        viewer,
+        services: ServiceOptions {
+            demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
+            export: super::export::for_screen,
+            config_mark: context.config_mark,
+            given: super::export::cli_secrets(context),
+            browser: Browser::find(None, variable),
+            viewer,
+        },
         notices,
         setup,
         engine: session_options(context, &config, options, role),

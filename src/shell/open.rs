@@ -1,31 +1,21 @@
 //! Opens the screen: the loop on the real terminal, session and session file.
 
-use std::{
-    io,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
-use secrecy::SecretString;
+use std::{io, time::Duration};
 
 use super::{
     BUG, Outcome, TerminalSurface as _, Time, follow_up, gone, run,
-    services::{Export, SessionServices, saved},
+    services::{ServiceOptions, SessionServices, saved},
     tty::Terminal,
 };
 use crate::{
     app::{self, Event, Setup, State, UserInput},
-    config::FileMark,
     domain::{Mono, SessionEvent, SessionRequest, Stamp, TaskId, exit},
     engine::{Clock, Options, ProcessRole, Session, stop_keeper},
     store::Paths,
     term::{
-        browser::Browser,
         caps::NotificationSupport,
         guard, input,
         signals::{self, Signal, Signals},
-        viewer::Viewer,
     },
 };
 
@@ -45,18 +35,8 @@ pub struct Opening {
     pub notifications: NotificationSupport,
     /// The task to select.
     pub attach: Option<TaskId>,
-    /// Where the demo server keeps its data; only in the demo.
-    pub demo_dir: Option<PathBuf>,
-    /// Exports a task as a page or as JSON. Only the command line can.
-    pub export: Export,
-    /// The configuration file as it was when it was read.
-    pub config_mark: FileMark,
-    /// The secrets of the command line, which exports leave out.
-    pub given: Vec<SecretString>,
-    /// Opens pages, if there is a browser.
-    pub browser: Option<Browser>,
-    /// Opens files, if there is a desktop.
-    pub viewer: Option<Viewer>,
+    /// What the services need besides the session.
+    pub services: ServiceOptions,
     /// Problems found before the screen was open.
     pub notices: Vec<String>,
     /// Sent at once, e.g. the demo's first calls.
@@ -107,18 +87,8 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
         return Ok(gone(&error));
     }
     let session = Session::open(opening.engine);
-    let mut engine = SessionServices::new(
-        session,
-        paths,
-        opening.demo_dir,
-        opening.export,
-        clock,
-        fuse,
-    );
-    (engine.browser, engine.viewer) = (opening.browser, opening.viewer);
-    engine.config_mark = Arc::new(Mutex::new(opening.config_mark));
-    engine.given = opening.given;
-    engine.is_remote = is_remote;
+    let services = opening.services;
+    let mut engine = SessionServices::new(session, paths, services, clock, fuse, is_remote);
     for what in opening.asks {
         engine.ask_for_opening(what);
     }

@@ -84,19 +84,31 @@ pub(super) fn saved(paths: &Paths) -> Event {
     read().unwrap_or_else(|error| Event::Failed(format!("could not {error}")))
 }
 
+/// What the services need besides the session.
+pub struct ServiceOptions {
+    /// Where the demo server keeps its data; only in the demo.
+    pub demo_dir: Option<PathBuf>,
+    /// Exports a task as a page or as JSON. Only the command line can.
+    pub export: Export,
+    /// The configuration file as it was when it was read.
+    pub config_mark: FileMark,
+    /// The secrets of the command line, which exports leave out.
+    pub given: Vec<SecretString>,
+    /// Opens pages, if there is a browser.
+    pub browser: Option<Browser>,
+    /// Opens files, if there is a desktop.
+    pub viewer: Option<Viewer>,
+}
+
 /// The session, its file, the configuration and the demo server.
 pub(super) struct SessionServices {
     pub(super) session: Session,
     subscription: Subscription,
     paths: Paths,
-    demo_dir: Option<PathBuf>,
-    export: Export,
+    options: ServiceOptions,
     /// The configuration file as it was last read. Each read holds it, so that reads follow one another.
-    pub(super) config_mark: Arc<Mutex<FileMark>>,
+    config_mark: Arc<Mutex<FileMark>>,
     clock: Clock,
-    pub(super) given: Vec<SecretString>,
-    pub(super) browser: Option<Browser>,
-    pub(super) viewer: Option<Viewer>,
     /// The directory of copies that other programs opened; removed with this.
     copies: Option<TempDir>,
     /// How many copies were made.
@@ -108,7 +120,7 @@ pub(super) struct SessionServices {
     opening: Vec<SessionRequestId>,
     fuse: FailPoint,
     /// Whether the session file is on another machine.
-    pub(super) is_remote: bool,
+    is_remote: bool,
     /// What was asked of the other machine, by request.
     reads: BTreeMap<SessionRequestId, (SavedRead, Option<PartUse>)>,
     reads_asked: u64,
@@ -118,10 +130,10 @@ impl SessionServices {
     pub(super) fn new(
         session: Session,
         paths: Paths,
-        demo_dir: Option<PathBuf>,
-        export: Export,
+        options: ServiceOptions,
         clock: Clock,
         fuse: FailPoint,
+        is_remote: bool,
     ) -> Self {
         let subscription = session.subscribe();
         let (sender, receiver) = mpsc::channel(EVENTS_WAITING);
@@ -129,13 +141,9 @@ impl SessionServices {
             session,
             subscription,
             paths,
-            demo_dir,
-            export,
-            config_mark: Arc::default(),
+            config_mark: Arc::new(Mutex::new(options.config_mark)),
+            options,
             clock,
-            given: Vec::new(),
-            browser: None,
-            viewer: None,
             copies: None,
             copied: 0,
             sender,
@@ -143,7 +151,7 @@ impl SessionServices {
             received: Vec::new(),
             opening: Vec::new(),
             fuse,
-            is_remote: false,
+            is_remote,
             reads: BTreeMap::new(),
             reads_asked: 0,
         }
@@ -384,7 +392,7 @@ impl Services for SessionServices {
 
     fn open_page(&mut self, url: &str) {
         let page = url.to_owned();
-        let browser = self.browser.clone();
+        let browser = self.options.browser.clone();
         self.in_background(move || {
             let why = match browser {
                 Some(browser) => browser.open_and_wait(&page).err()?.to_string(),
@@ -407,7 +415,7 @@ impl Services for SessionServices {
             return self.use_part(task, part, PartUse::Save(file));
         }
         let (paths, task) = (self.paths.clone(), task.clone());
-        let (export, given) = (self.export, self.given.clone());
+        let (export, given) = (self.options.export, self.options.given.clone());
         let (now, is_remote) = (self.clock.now().wall, self.is_remote);
         self.in_background_with_message(move || {
             if is_remote {
@@ -419,7 +427,7 @@ impl Services for SessionServices {
     }
 
     fn open_part(&mut self, task: &TaskId, part: usize) {
-        let Some(viewer) = self.viewer.clone() else {
+        let Some(viewer) = self.options.viewer.clone() else {
             return self.in_background_with_message(|| Err(ServiceError::NoDesktop));
         };
         // Readable by this user only.
@@ -478,7 +486,7 @@ impl Services for SessionServices {
 
     #[cfg(feature = "demo")]
     fn break_demo(&mut self, what: &str) {
-        let Some(dir) = self.demo_dir.clone() else {
+        let Some(dir) = self.options.demo_dir.clone() else {
             return;
         };
         match what.replace(' ', "=").parse::<crate::demo::Fault>() {
@@ -493,7 +501,7 @@ impl Services for SessionServices {
 
     #[cfg(not(feature = "demo"))]
     fn break_demo(&mut self, _what: &str) {
-        if self.demo_dir.is_some() {
+        if self.options.demo_dir.is_some() {
             // A full queue means that the same message is on its way already.
             let why = "this longhaul was built without the demo".to_owned();
             let _ = self.sender.try_send(Event::Failed(why));

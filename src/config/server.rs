@@ -208,17 +208,8 @@ impl Parser<'_> {
         let mut templates = Vec::new();
         for (name, value) in table {
             let name = name.get_ref().as_ref();
-            let template = match value.get_ref().as_str() {
-                Some(text) => read(name, text),
-                None => Err(ValueError::NotText),
-            };
-            match template {
-                Ok(template) => templates.push((name.to_owned(), template)),
-                Err(why) => {
-                    let notice = format!("{name} in {key} is ignored: {why}");
-                    self.notice(value.span().start, &notice);
-                }
-            }
+            let template = self.text(&format!("{name} in {key}"), value, |text| read(name, text));
+            templates.extend(template.map(|template| (name.to_owned(), template)));
         }
         templates
     }

@@ -216,11 +216,11 @@ impl Logins {
         Ok(made.ok())
     }
 
-    /// A handle that never waits: until the keychain has answered, an encrypted file can't be read.
-    pub(super) fn without_waiting(&self) -> Self {
+    /// A handle that waits this long for the keychain. Until that has answered, an encrypted file can't be read.
+    pub(super) fn waiting(&self, timeout: Duration) -> Self {
         Self {
             file: self.file.clone(),
-            keychain: self.keychain.waiting(Duration::ZERO),
+            keychain: self.keychain.waiting(timeout),
         }
     }
 
@@ -242,10 +242,7 @@ impl Logins {
     }
 
     async fn in_background(&self, work: impl FnOnce(&Self) + Send + 'static) {
-        let logins = Self {
-            file: self.file.clone(),
-            keychain: self.keychain.waiting(ANSWER_TIMEOUT),
-        };
+        let logins = self.waiting(ANSWER_TIMEOUT);
         // The panic hook has reported a panic.
         let _ = tokio::task::spawn_blocking(move || work(&logins)).await;
     }

@@ -162,7 +162,7 @@ impl TokenManager {
             refresher: Arc::new(Refresher {
                 key: login_key(server),
                 name: name.to_owned(),
-                logins: logins.without_waiting(),
+                logins: logins.waiting(Duration::ZERO),
                 fetcher,
                 now,
                 notify,

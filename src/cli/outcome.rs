@@ -12,8 +12,9 @@ use crate::{
     },
     domain::{
         Connectivity, Elicitation, LinkState, OnInput, Phase, ServerName, SessionRequest, Status,
-        Task, TaskErrorKind, TaskId, TaskView, Wall, text,
+        Task, TaskErrorKind, TaskId, TaskView, text,
     },
+    store::modified_at,
 };
 
 /// How long the driver may take to notice a sign-in; it checks every second.
@@ -21,14 +22,11 @@ pub(super) const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether the driver's "needs login" may be older than the last sign-in.
 pub(super) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
-    let changed = fs::metadata(context.logins.path()).and_then(|found| found.modified());
-    let changed = changed
-        .ok()
-        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok())
-        .and_then(|at| i64::try_from(at.as_millis()).ok());
+    let file = fs::metadata(context.logins.path()).ok();
+    let changed = file.as_ref().and_then(modified_at);
     let now = context.clock.now().wall;
     // A file from the future would make this wait forever.
-    changed.is_some_and(|at| at <= now.0 && now.since(Wall(at)) < SIGN_IN_NOTICED_WITHIN)
+    changed.is_some_and(|at| at <= now && now.since(at) < SIGN_IN_NOTICED_WITHIN)
 }
 
 /// Why a server needs a person first, and what to do about it.

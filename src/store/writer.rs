@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// How long a forgotten task can be brought back; the words of `rm` and of `u` say seven days.
-const UNDO: Duration = Duration::from_secs(7 * 24 * 3600);
+const UNDO_MS: i64 = 7 * 24 * 3600 * 1000;
 
 /// Settled tasks restored at the start; older ones are found through [`Reader::task`](super::Reader::task).
 const SETTLED_KEPT: u32 = 1000;
@@ -293,9 +293,7 @@ impl Writer {
 
     /// Deletes tasks that were forgotten more than seven days ago.
     fn purge(&mut self, now: Wall) -> rusqlite::Result<()> {
-        let before = now
-            .0
-            .saturating_sub(i64::try_from(UNDO.as_millis()).unwrap_or(i64::MAX));
+        let before = now.0.saturating_sub(UNDO_MS);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -204,12 +204,9 @@ impl TraceReader {
                 left = left.saturating_sub(u64::try_from(end.len()).unwrap_or(u64::MAX));
                 ends.push(end);
             }
-            ends.reverse();
-            let mut entries = Vec::new();
-            for end in ends {
-                parse(&end, &mut entries);
+            for end in ends.iter().rev() {
+                parse(end, &mut newest);
             }
-            newest.append(&mut entries);
         }
         newest.retain(is_wanted);
         newest.sort_by_key(|entry: &TrafficEntry| entry.at);

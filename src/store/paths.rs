@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{self, DirBuilder, OpenOptions, Permissions},
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::unix::{
         ffi::OsStrExt as _,
         fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
@@ -340,16 +340,17 @@ pub(super) fn open_own_file(path: &Path) -> Result<fs::File, StoreError> {
     open_own(path, OpenOptions::new().read(true).write(true))
 }
 
+/// Opens a file, but follows no symbolic link to it and never waits for a pipe.
+pub fn open_directly(path: &Path, how: &mut OpenOptions) -> io::Result<fs::File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    how.custom_flags(flags.bits().cast_signed()).open(path)
+}
+
 fn open_own(path: &Path, how: &mut OpenOptions) -> Result<fs::File, StoreError> {
     check_file(path)?;
-    // Checked above for a clear message; the flags also hold if something is put there in between.
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = how
-        .create(true)
-        .mode(0o600)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .map_err(StoreError::open_io(path))?;
+    // Checked above for a clear message; this also holds if something is put there in between.
+    let file = open_directly(path, how.create(true).mode(0o600));
+    let file = file.map_err(StoreError::open_io(path))?;
     let found = file.metadata().map_err(StoreError::open_io(path))?;
     check_owner(path, &found)?;
     if found.mode() & 0o077 != 0 {

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::Read as _,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,7 @@ use super::{
     atomic::write_atomically,
     error::{CHECK_PERMISSIONS, plain},
     lock::try_lock,
-    paths::{check_file, set_aside},
+    paths::{check_file, open_directly, set_aside},
 };
 
 /// Far more than a file of secrets needs; a larger one is damaged.
@@ -63,13 +63,8 @@ impl PrivateFile {
             why: plain(&error),
             advice: CHECK_PERMISSIONS,
         };
-        // Checked above for a clear message; the flags also hold if something is put there in between.
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(&self.path)
-            .map_err(failed)?;
+        // Checked above for a clear message; this also holds if something is put there in between.
+        let file = open_directly(&self.path, OpenOptions::new().read(true)).map_err(failed)?;
         if found.mode() & 0o077 != 0 {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))
                 .map_err(failed)?;

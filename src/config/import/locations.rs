@@ -2,12 +2,12 @@
 
 use std::{
     fs::OpenOptions,
-    io::{ErrorKind, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
 };
 
 use super::{entry::Editor, reason::FileError};
+use crate::store::open_directly;
 
 /// The largest file that is read. Claude Code keeps its history in the same file as its servers.
 const MAX_BYTES: u64 = 8 << 20;
@@ -92,16 +92,10 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
         let target = path.canonicalize().unwrap_or_default();
         return Err(FileError::Symlink(target.display().to_string()));
     }
-    // The check above has the better message; the flags also cover a file swapped in since, and never wait for a pipe.
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .map_err(|error| FileError::Io(error.to_string()))?;
-    let found = file
-        .metadata()
-        .map_err(|error| FileError::Io(error.to_string()))?;
+    let failed = |error: io::Error| FileError::Io(error.to_string());
+    // The check above has the better message; this also covers a file swapped in since.
+    let file = open_directly(path, OpenOptions::new().read(true)).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
     if !found.is_file() {
         return Err(FileError::NotRegular);
     }
@@ -112,7 +106,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     let read = read.map_err(|error| match error.kind() {
         ErrorKind::InvalidData => FileError::NotText,
-        _ => FileError::Io(error.to_string()),
+        _ => failed(error),
     })?;
     if u64::try_from(read).is_ok_and(|read| read > MAX_BYTES) {
         return Err(FileError::TooLarge);

@@ -5,7 +5,8 @@
 
 use std::{
     fmt,
-    io::{self, IsTerminal as _, Write},
+    io::{self, IsTerminal, Write},
+    os::fd::AsFd,
 };
 
 use serde_json::Value;
@@ -46,6 +47,14 @@ pub(super) fn ending(is_ascii: bool) -> &'static str {
     if is_ascii { "~" } else { "…" }
 }
 
+/// The width of a stream, if it is a terminal.
+fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream);
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    let columns = if columns == 0 { DEFAULT_COLS } else { columns };
+    stream.is_terminal().then_some(columns)
+}
+
 impl<'o> Terminal<'o> {
     /// Tests pass other writers than stdout and stderr.
     pub(super) fn new(
@@ -54,21 +63,11 @@ impl<'o> Terminal<'o> {
         is_quiet: bool,
         is_ascii: bool,
     ) -> Self {
-        let columns = |is_terminal: bool, size: Result<rustix::termios::Winsize, _>| {
-            let cols = size.map_or(0, |size: rustix::termios::Winsize| usize::from(size.ws_col));
-            is_terminal.then_some(if cols == 0 { DEFAULT_COLS } else { cols })
-        };
         Self {
             out,
             err,
-            out_columns: columns(
-                io::stdout().is_terminal(),
-                rustix::termios::tcgetwinsize(rustix::stdio::stdout()),
-            ),
-            err_columns: columns(
-                io::stderr().is_terminal(),
-                rustix::termios::tcgetwinsize(rustix::stdio::stderr()),
-            ),
+            out_columns: columns_of(&io::stdout()),
+            err_columns: columns_of(&io::stderr()),
             is_quiet,
             has_bar: false,
             prompt: None,

@@ -126,14 +126,13 @@ pub(crate) fn load(path: &Path) -> Result<String, ConfigError> {
         path: path.display().to_string(),
         why: why.to_string(),
     };
-    let mut text = String::new();
     let opened = match std::fs::File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
         opened => opened.map_err(|error| failed(&error))?,
     };
-    let read = opened.take(MAX_BYTES + 1).read_to_string(&mut text);
-    let bytes = read.map_err(|error| failed(&error))?;
-    if u64::try_from(bytes).is_ok_and(|bytes| bytes > MAX_BYTES) {
+    let read = std::io::read_to_string(opened.take(MAX_BYTES + 1));
+    let text = read.map_err(|error| failed(&error))?;
+    if u64::try_from(text.len()).is_ok_and(|bytes| bytes > MAX_BYTES) {
         return Err(failed(&"it is too large"));
     }
     Ok(text)

@@ -143,13 +143,7 @@ fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), StoreError> {
 fn noted(paths: &Paths) -> Option<String> {
     let path = paths.lock();
     check_file(&path).ok()??;
-    let mut text = String::new();
-    File::open(&path)
-        .ok()?
-        .take(16)
-        .read_to_string(&mut text)
-        .ok()?;
-    Some(text)
+    std::io::read_to_string(File::open(&path).ok()?.take(16)).ok()
 }
 
 /// The process with this id, if it is running.

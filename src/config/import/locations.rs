@@ -102,13 +102,12 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     if found.len() > MAX_BYTES {
         return Err(FileError::TooLarge);
     }
-    let mut text = String::new();
-    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
-    let read = read.map_err(|error| match error.kind() {
+    let read = io::read_to_string(file.take(MAX_BYTES + 1));
+    let text = read.map_err(|error| match error.kind() {
         ErrorKind::InvalidData => FileError::NotText,
         _ => failed(error),
     })?;
-    if u64::try_from(read).is_ok_and(|read| read > MAX_BYTES) {
+    if u64::try_from(text.len()).is_ok_and(|read| read > MAX_BYTES) {
         return Err(FileError::TooLarge);
     }
     Ok(text)

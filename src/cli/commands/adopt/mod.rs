@@ -119,13 +119,11 @@ fn adopt_from_file(
 }
 
 fn read_file(path: &Path) -> Result<ClientState, ClientStateError> {
-    let mut json = String::new();
-    let mut file = std::fs::File::open(path)?;
+    let file = std::fs::File::open(path)?;
     if file.metadata().is_ok_and(|meta| meta.len() > FILE_BYTES) {
         return Err(ClientStateError::TooLarge);
     }
-    file.by_ref().take(FILE_BYTES).read_to_string(&mut json)?;
-    ClientState::read(&json)
+    ClientState::read(&std::io::read_to_string(file.take(FILE_BYTES))?)
 }
 
 /// The named task of a file, else all of them. Each must have a client id.

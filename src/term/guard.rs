@@ -17,7 +17,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags},
-    io::Errno,
+    io::{Errno, retry_on_intr},
     termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
 };
 use tokio::sync::Notify;
@@ -151,7 +151,7 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
         ));
     }
     // Read each time, because the user may have changed them while we were suspended.
-    let modes = retry(|| tcgetattr(tty.as_fd()))?;
+    let modes = retry_on_intr(|| tcgetattr(tty.as_fd()))?;
     let mut raw = modes.clone();
     raw.make_raw();
     *lock(&SAVED) = Some(SavedTerminal {
@@ -161,7 +161,7 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     });
     // From here on a panic restores the terminal.
     IS_TAKEN.store(true, Ordering::SeqCst);
-    let taken = retry(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
+    let taken = retry_on_intr(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
         .map_err(io::Error::from)
         .and_then(|()| write_frame(ENTER.as_bytes()))
         .and_then(|()| {
@@ -213,7 +213,7 @@ pub fn leave() {
     }
     // In the background the modes belong to the foreground program, and setting them would stop this process.
     if is_foreground(tty) {
-        let _ = retry(|| tcsetattr(tty, OptionalActions::Now, &saved.modes));
+        let _ = retry_on_intr(|| tcsetattr(tty, OptionalActions::Now, &saved.modes));
     }
     drop(write_lock);
 }
@@ -270,7 +270,7 @@ fn write_all(tty: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
 fn wait_writable(tty: impl AsFd, wait: Duration) -> bool {
     let wait = Timespec::try_from(wait).unwrap_or_default();
     let mut fds = [PollFd::new(&tty, PollFlags::OUT)];
-    let ready = retry(|| poll(&mut fds, Some(&wait)));
+    let ready = retry_on_intr(|| poll(&mut fds, Some(&wait)));
     let [tty] = fds;
     ready.is_ok() && tty.revents().contains(PollFlags::OUT) && !is_hangup(tty.revents())
 }
@@ -308,7 +308,7 @@ pub(super) fn wait_for_bytes(
             PollFd::new(&tty, PollFlags::IN),
             PollFd::new(&stop, PollFlags::empty()),
         ];
-        let result = retry(|| poll(&mut fds, timeout.as_ref()));
+        let result = retry_on_intr(|| poll(&mut fds, timeout.as_ref()));
         let [of_tty, of_stop] = fds.map(|fd| fd.revents());
         // After a hang-up the terminal is always readable, but has no data.
         if result.is_err() || is_hangup(of_tty) || is_hangup(of_stop) {
@@ -325,16 +325,6 @@ pub(super) fn wait_for_bytes(
             &mut [PollFd::new(&stop, PollFlags::empty())],
             Some(&BACKGROUND_POLL),
         );
-    }
-}
-
-/// Retries a call that a signal such as SIGCONT interrupts.
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
     }
 }
 

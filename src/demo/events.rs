@@ -79,8 +79,8 @@ struct StreamHead {
     reader: u64,
 }
 
-/// The number and JSON-RPC text of a stored event; the text is `None` for a priming event.
-type EventRow = (i64, Option<String>);
+/// A stored event: its number for the reader, its id, and its JSON-RPC text, which is `None` for a priming event.
+type EventRow = (i64, EventId, Option<String>);
 
 /// The event store.
 pub(super) struct Events {
@@ -237,14 +237,9 @@ impl Events {
         }
         let after = self.replay_from(position.seq);
         let rows = read(&self.database.lock(), &position.stream, after, i64::MAX)?;
-        Ok(rows
-            .into_iter()
-            .map(|(seq, data)| {
-                (
-                    format!("{}-{seq}", position.stream),
-                    data.unwrap_or_default(),
-                )
-            })
+        let events = rows.into_iter();
+        Ok(events
+            .map(|(_, id, data)| (id, data.unwrap_or_default()))
             .collect())
     }
 
@@ -386,12 +381,8 @@ impl StreamTail {
                 let rows = rows
                     .inspect_err(|error| tracing::error!(%error, "could not read events"))
                     .ok()?;
-                if let Some((last, _)) = rows.last() {
-                    self.after = *last;
-                    self.batch
-                        .extend(rows.into_iter().filter_map(|(seq, data)| {
-                            sse_message(format!("{}-{seq}", self.stream), data)
-                        }));
+                if let Some(last) = queue(&mut self.batch, rows) {
+                    self.after = last;
                     continue;
                 }
             }
@@ -423,21 +414,16 @@ impl SessionTail {
                 .read()
                 .inspect_err(|error| tracing::error!(%error, "could not read events"))
                 .ok()?;
-            if let Some((last, ..)) = rows.last() {
-                self.after = *last;
-                self.batch.extend(
-                    rows.into_iter()
-                        .filter_map(|(_, id, data)| sse_message(id, data)),
-                );
+            if let Some(last) = queue(&mut self.batch, rows) {
+                self.after = last;
             } else if has_ended || self.changes.changed().await.is_err() {
                 return None;
             }
         }
     }
 
-    /// The next events (row id, event id, JSON-RPC text), and whether the session has no open calls.
-    #[expect(clippy::type_complexity, reason = "rows of one query, used once")]
-    fn read(&self) -> Result<(Vec<(i64, String, Option<String>)>, bool), rusqlite::Error> {
+    /// The next events, and whether the session has no open calls.
+    fn read(&self) -> Result<(Vec<EventRow>, bool), rusqlite::Error> {
         let database = self.events.database.lock();
         let rows = database
             .prepare_cached(
@@ -519,12 +505,23 @@ fn read(
 ) -> Result<Vec<EventRow>, rusqlite::Error> {
     database
         .prepare_cached(
-            "SELECT seq, data FROM event WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+            "SELECT seq, stream || '-' || seq, data FROM event
+             WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         )?
         .query_map(params![stream, after, limit], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?
         .collect()
+}
+
+/// Queues stored events as messages; returns the number of the last one.
+fn queue(batch: &mut VecDeque<ServerSseMessage>, rows: Vec<EventRow>) -> Option<i64> {
+    let (last, ..) = *rows.last()?;
+    batch.extend(
+        rows.into_iter()
+            .filter_map(|(_, id, data)| sse_message(id, data)),
+    );
+    Some(last)
 }
 
 /// Turns a stored event into the SDK's type.

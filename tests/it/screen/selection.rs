@@ -252,12 +252,4 @@ fn a_command_for_one_task_takes_no_other() {
     screen.keys(":").type_in("edit q7m2xk pd6xw8").keys("enter");
     assert_eq!(reply(&screen), "edit takes one task");
     assert!(screen.state.dialogs.stack.is_empty());
-    // All of them, although the list shows none.
-    screen.keys("esc /").type_in("server:nowhere").keys("enter");
-    let mut only = Screen::new(WIDE, colour());
-    news(&mut only, morning().remove(3));
-    only.keys("/").type_in("nothing").keys("enter");
-    only.keys(":").type_in("cancel --all").keys("enter");
-    assert!(only.draw().contains("q7m2xk"), "{}", only.draw());
-    assert!(!only.state.dialogs.stack.is_empty());
 }

@@ -251,21 +251,20 @@ impl<'b> Region<'b> {
     /// Gives each part of a grapheme the cell in which the terminal draws it. Otherwise ratatui, which keeps the whole
     /// grapheme in its first cell, would not erase the others.
     pub(crate) fn split_graphemes(&mut self) {
-        for position in self.area.positions() {
-            let Some(cell) = self.buffer.cell(position) else {
+        let has_parts = |symbol: &str| symbol.len() > 2 && symbol.chars().nth(1).is_some();
+        let places = self.buffer.content.iter().enumerate();
+        let places = places.filter(|(_, cell)| has_parts(cell.symbol()));
+        let places: Vec<(u16, u16)> = places.map(|(index, _)| self.buffer.pos_of(index)).collect();
+        for (mut x, y) in places {
+            let Some(whole) = self.buffer.cell((x, y)).cloned() else {
                 continue;
             };
-            if cell.symbol().chars().nth(1).is_none() {
-                continue;
-            }
-            let cell = cell.clone();
-            let mut x = position.x;
-            for (part, columns) in cells(cell.symbol()) {
+            for (part, columns) in cells(whole.symbol()) {
                 if x < self.area.right()
-                    && let Some(place) = self.buffer.cell_mut((x, position.y))
+                    && let Some(cell) = self.buffer.cell_mut((x, y))
                 {
-                    *place = cell.clone();
-                    place.set_symbol(part);
+                    *cell = whole.clone();
+                    cell.set_symbol(part);
                 }
                 x = x.saturating_add(u16::try_from(columns).unwrap_or(u16::MAX));
             }

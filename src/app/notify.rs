@@ -146,11 +146,7 @@ pub(super) fn announce(
             format!("{id} {title} completed: {}", text::clean_line(&line))
         }
         Status::Failed => {
-            let message = task
-                .end
-                .error
-                .as_ref()
-                .map_or(String::new(), crate::domain::TaskError::message);
+            let message = task.why().unwrap_or_default();
             let line = text::clean_line(message.lines().next().unwrap_or_default()).into_owned();
             format!("{id} {title} failed: {line}")
         }

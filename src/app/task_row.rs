@@ -187,6 +187,15 @@ impl TaskRow {
     pub fn is_running(&self) -> bool {
         matches!(self.view.task.status, Status::Running)
     }
+
+    /// Whether it runs and its stream is open, so that its bar moves.
+    pub fn is_moving(&self) -> bool {
+        self.is_running()
+            && matches!(
+                self.view.contact,
+                Connectivity::Live { .. } | Connectivity::Quiet { .. }
+            )
+    }
 }
 
 pub(super) fn timeline_mark(view: &TaskView) -> TimelineMark {

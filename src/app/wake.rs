@@ -1,6 +1,6 @@
 //! When the screen next changes through time alone.
 
-use crate::domain::{Connectivity, Mono, Stamp};
+use crate::domain::{Mono, Stamp};
 
 use super::{
     ExitWhen, State,
@@ -83,13 +83,7 @@ fn has_animation(state: &State) -> bool {
         state.task(id).is_some_and(|task_row| {
             let task = &task_row.view.task;
             let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
-            task_row.is_running()
-                && !has_total
-                && task_row.view.guess.is_none()
-                && matches!(
-                    task_row.view.contact,
-                    Connectivity::Live { .. } | Connectivity::Quiet { .. }
-                )
+            task_row.is_moving() && !has_total && task_row.view.guess.is_none()
         })
     })
 }

@@ -41,12 +41,7 @@ pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now:
             .unwrap_or(u16::MAX)
             .saturating_add(6),
         Stage::Tool => 16,
-        Stage::Form => form_rows(
-            region.theme,
-            state,
-            form,
-            usize::from(columns.saturating_sub(4)),
-        ),
+        Stage::Form => form_rows(state, form, usize::from(columns.saturating_sub(4))),
     };
     let rows = wanted.saturating_add(2).min(most);
     let mut window = region.window(columns, rows, &title);
@@ -168,8 +163,8 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
 }
 
 /// The rows of the form with blank lines: heading, fields, name, cost of a cut, help and button.
-fn form_rows(theme: Theme, state: &State, form: &CallForm, columns: usize) -> u16 {
-    let around = impact_lines(theme, state, form, columns).len() + status_text(form, columns).2 + 6;
+fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
+    let around = impact_lines(state, form, columns).len() + status_text(form, columns).2 + 6;
     let arguments = if let Some(raw) = &form.raw {
         raw.text().split('\n').count().max(3) + 1
     } else {
@@ -190,13 +185,13 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     ]);
     window.put(0, 0, title);
     let available = usize::from(columns).max(1);
-    let impact = impact_lines(theme, state, form, available);
+    let impact = impact_lines(state, form, available);
     let (status_lines, status_role, status_rows) = status_text(form, available);
     let status_rows = u16::try_from(status_rows).unwrap_or(1);
     let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let rows = window.rows();
     // When space is short, the fields get it.
-    let is_tight = rows < form_rows(theme, state, form, available);
+    let is_tight = rows < form_rows(state, form, available);
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     let description = form.tool.as_ref().filter(|_| !is_tight);
     let description = description.and_then(|tool| tool.description.as_deref());
@@ -281,12 +276,8 @@ fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
 const IF_CUT: &str = "if cut: ";
 
 /// What a cut would do, wrapped; the label has the same color as in the list.
-fn impact_lines(
-    theme: Theme,
-    state: &State,
-    form: &CallForm,
-    columns: usize,
-) -> Vec<Line<'static>> {
+fn impact_lines(state: &State, form: &CallForm, columns: usize) -> Vec<Line<'static>> {
+    let theme = Theme::of(state.setup.look);
     let Some(tool) = &form.tool else {
         return vec![Line::default()];
     };

@@ -88,7 +88,7 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
     for ((index, line), y) in lines.zip(0_u16..) {
         let row = match line {
             ListRow::Heading(title, counts) => {
-                let line = heading(theme, region.columns(), state, title, *counts);
+                let line = heading(region.columns(), state, title, *counts);
                 Row::new([Cell::from(line).column_span(Columns::COUNT)])
             }
             ListRow::Task(id) => {
@@ -121,12 +121,12 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
 
 /// A group's heading: its name, how many tasks it has, and which of them need attention.
 fn heading<'t>(
-    theme: Theme,
     columns: u16,
     state: &State,
     title: &'t GroupTitle,
     counts: GroupCounts,
 ) -> Line<'t> {
+    let theme = Theme::of(state.setup.look);
     let is_of = |group| *title == GroupTitle::Need(group);
     let is_paused = is_of(Group::Running) && counts.paused == counts.count && counts.count > 0;
     let (name, role) = match title {
@@ -253,7 +253,7 @@ fn row<'t>(
             at.columns -= width;
         }
     }
-    let mut progress = progress(theme, at.columns.saturating_sub(1), state, task_row, now);
+    let mut progress = progress(at.columns.saturating_sub(1), state, task_row, now);
     let before = before.into_iter().flatten();
     progress.line.spans.splice(0..0, before);
     let if_cut = task_row.if_cut().filter(|_| !task.status.is_settled());

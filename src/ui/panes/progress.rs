@@ -8,7 +8,7 @@ use ratatui::{
 
 use crate::{
     app::{Action, FRAME_MS, State, TaskRow, waits_for},
-    domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, TaskError, text},
+    domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, text},
     ui::{
         labels,
         region::Region,
@@ -51,12 +51,12 @@ const ROOMY: u16 = 26;
 
 /// The PROGRESS cell: progress or outcome, in `columns` columns.
 pub(super) fn progress(
-    theme: Theme,
     columns: u16,
     state: &State,
     task_row: &TaskRow,
     now: Stamp,
 ) -> ProgressCell {
+    let theme = Theme::of(state.setup.look);
     let task = &task_row.view.task;
     let at = task.progress.as_ref().map(labels::count);
     let enter = |what| {
@@ -79,11 +79,7 @@ pub(super) fn progress(
             theme.span(line.into_owned(), Role::Plain).into()
         }
         Status::Failed => {
-            let message = task
-                .end
-                .error
-                .as_ref()
-                .map_or(String::new(), TaskError::message);
+            let message = task.why().unwrap_or_default();
             let line = message.lines().find(|line| !line.trim().is_empty());
             let line = line.unwrap_or("failed without a message");
             with_last(line, at.map(|at| format!("(at {at})")), Role::Plain)
@@ -110,7 +106,7 @@ pub(super) fn progress(
         }
         Status::Running | Status::Paused => match waits_for(state, task_row) {
             Some(need) => with_last(&need, at, Role::Needs),
-            None => return running(theme, columns, state, task_row, now),
+            None => return running(columns, state, task_row, now),
         },
     };
     ProgressCell { line, bar: None }
@@ -145,13 +141,8 @@ fn with_last(
 }
 
 /// The progress of an open task: with a total, a bar and a percentage; without one, a wave and the count.
-fn running(
-    theme: Theme,
-    columns: u16,
-    state: &State,
-    task_row: &TaskRow,
-    now: Stamp,
-) -> ProgressCell {
+fn running(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> ProgressCell {
+    let theme = Theme::of(state.setup.look);
     let task = &task_row.view.task;
     let is_stale = !matches!(
         task_row.view.contact,
@@ -166,7 +157,7 @@ fn running(
         return estimated(theme, columns, task, ratio, role);
     }
     let Some(progress) = &task.progress else {
-        return no_progress(theme, columns, state, task_row, now);
+        return no_progress(columns, state, task_row, now);
     };
     let count = labels::count(progress);
     let message = progress.message.as_deref().map(text::clean_line);
@@ -229,13 +220,8 @@ fn estimated(theme: Theme, columns: u16, task: &Task, ratio: f64, role: Role) ->
 }
 
 /// A wave and what is known instead of progress.
-fn no_progress(
-    theme: Theme,
-    columns: u16,
-    state: &State,
-    task_row: &TaskRow,
-    now: Stamp,
-) -> ProgressCell {
+fn no_progress(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> ProgressCell {
+    let theme = Theme::of(state.setup.look);
     let width = columns.saturating_sub(if columns >= ROOMY { 16 } else { 0 });
     let width = width.min(BAR_COLUMNS);
     let shape = wave(width, 0.0, state, task_row, now);
@@ -266,12 +252,7 @@ fn beside(width: u16, shape: BarShape, spans: Vec<Span<'static>>) -> ProgressCel
 
 /// A wave, at a position that follows the clock.
 fn wave(width: u16, value: f64, state: &State, task_row: &TaskRow, now: Stamp) -> BarShape {
-    let is_moving = task_row.is_running()
-        && matches!(
-            task_row.view.contact,
-            Connectivity::Live { .. } | Connectivity::Quiet { .. }
-        );
-    if width < LEAST_BAR || !is_moving {
+    if width < LEAST_BAR || !task_row.is_moving() {
         return BarShape::Wave { at: None };
     }
     let step = if state.setup.look.motion {

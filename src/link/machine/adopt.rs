@@ -146,7 +146,7 @@ impl Link {
             kind,
             has_other,
         };
-        self.send(kind, method, Some(request_id), None);
+        self.send_request(kind, method, request_id);
     }
 
     fn version_of_tasks(&self, kind: TaskKind) -> ProtocolVersion {
@@ -165,7 +165,7 @@ impl Link {
             so_far,
             cursors,
         };
-        self.send(kind, method, Some(request_id), None);
+        self.send_request(kind, method, request_id);
     }
 
     /// One page of the server's tasks.

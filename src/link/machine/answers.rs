@@ -191,7 +191,7 @@ impl Link {
         // A request of an ended session is no longer waiting, and in the current one its id may belong to another request.
         let is_awaited = self.reading.session_number == self.record.session_number;
         if is_awaited && self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now) {
-            self.send(RequestKind::Reply(None), answer, None, None);
+            self.send_now(RequestKind::Reply(None), answer);
             self.schedule.needs_advance = true;
         }
     }

@@ -96,7 +96,7 @@ impl Link {
             ..encode::CallParams::default()
         };
         let method = encode::call_tool(self.session_version(), &call);
-        self.send(kind, method, Some(request_id), None);
+        self.send_request(kind, method, request_id);
     }
 
     /// The list could not be read; that says nothing about the task.

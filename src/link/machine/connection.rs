@@ -99,7 +99,7 @@ impl Link {
         let host = self.presented_host();
         let method = encode::initialize(&id, version, host.as_ref());
         self.session.declares = host.map(|host| host.capabilities).unwrap_or_default();
-        self.send(kind, method, Some(id), None);
+        self.send_request(kind, method, id);
     }
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
@@ -149,12 +149,7 @@ impl Link {
         self.record.tools_at = None;
         self.session.has_fresh_tools = false;
         self.record_changed();
-        self.send(
-            RequestKind::Announce,
-            encode::initialized_notification(),
-            None,
-            None,
-        );
+        self.send_now(RequestKind::Announce, encode::initialized_notification());
         self.connection = ConnectionState::Announcing;
         self.era_is_settled();
     }

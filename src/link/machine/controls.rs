@@ -185,7 +185,7 @@ impl Link {
         }
         if let Some(request_id) = request_id.filter(|_| is_process) {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");
-            self.send(RequestKind::Cancel(id.clone()), method, None, None);
+            self.send_now(RequestKind::Cancel(id.clone()), method);
         }
         self.conclude(id, Status::Cancelled, None);
         SessionResponse::Accepted
@@ -303,7 +303,7 @@ impl Link {
         let request_id = self.in_flight.new_request_id();
         let method = encode::cancel_task(self.version_of(id), &request_id, server_task);
         let kind = RequestKind::Cancel(id.clone());
-        self.send(kind, method, Some(request_id), None);
+        self.send_request(kind, method, request_id);
     }
 
     fn send_cancel(&mut self, id: &TaskId) {
@@ -344,7 +344,7 @@ impl Link {
             self.send_task_cancel(id, &server_task);
         } else if is_ours {
             let method = encode::cancelled_notification(&request_id, "cancelled by the user");
-            self.send(RequestKind::Cancel(id.clone()), method, None, None);
+            self.send_now(RequestKind::Cancel(id.clone()), method);
         }
     }
 

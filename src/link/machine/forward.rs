@@ -61,7 +61,7 @@ impl Link {
         }
         let id = self.in_flight.new_request_id();
         let request = encode::forwarded(self.session_version(), &id, method, params, host);
-        self.send(RequestKind::Forward { ask }, request, Some(id), None);
+        self.send_request(RequestKind::Forward { ask }, request, id);
     }
 
     /// Tells a new session what the one before it kept for the hosts.

@@ -61,7 +61,7 @@ impl Link {
     pub fn answer_roots(&mut self, request: &RootsRequest, roots: &Forwarded) {
         if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
             let response = encode::response_of_hosts(&request.id, roots);
-            self.send(RequestKind::Reply(None), response, None, None);
+            self.send_now(RequestKind::Reply(None), response);
             self.schedule.needs_advance = true;
         }
     }
@@ -117,7 +117,7 @@ impl Link {
     pub(super) fn roots_changed(&mut self) {
         if self.is_ready_for_hosts() && self.record.declared.can_answer(QuestionKind::Roots) {
             let notification = encode::roots_changed_notification();
-            self.send(RequestKind::Reply(None), notification, None, None);
+            self.send_now(RequestKind::Reply(None), notification);
         }
     }
 
@@ -179,7 +179,7 @@ impl Link {
         if self.record.is_process() {
             self.close_legacy_sse();
         } else if self.record.session.is_some() {
-            self.send(RequestKind::TerminateSession, Method::Delete, None, None);
+            self.send_now(RequestKind::TerminateSession, Method::Delete);
         }
         (self.record.session, self.record.is_initialized) = (None, false);
         (self.record.tools_at, self.session.has_fresh_tools) = (None, false);

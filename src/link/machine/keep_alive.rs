@@ -61,7 +61,7 @@ impl Link {
     pub(super) fn ping(&mut self, verifies: Option<TaskId>) {
         let id = self.in_flight.new_request_id();
         let method = encode::ping(&id);
-        self.send(RequestKind::Ping { verifies }, method, Some(id), None);
+        self.send_request(RequestKind::Ping { verifies }, method, id);
     }
 
     /// On a clean exit with nothing unsettled the session is ended; with work in it that would cancel the work. What is
@@ -75,7 +75,7 @@ impl Link {
             && self.in_flight.sent > 0
             && self.record.session.is_some();
         if may_end {
-            self.send(RequestKind::TerminateSession, Method::Delete, None, None);
+            self.send_now(RequestKind::TerminateSession, Method::Delete);
             self.connection = ConnectionState::Disconnected;
             (self.record.session, self.record.is_initialized) = (None, false);
             self.record_changed();

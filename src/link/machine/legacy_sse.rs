@@ -27,12 +27,7 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
-        self.send(
-            RequestKind::LegacySse,
-            Method::Get { cursor: None },
-            None,
-            None,
-        );
+        self.send_now(RequestKind::LegacySse, Method::Get { cursor: None });
         self.connection = ConnectionState::OpeningSse;
     }
 

@@ -74,7 +74,7 @@ impl Link {
             "cancelled by closing its connection"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled_notification(&request_id, "timed out");
-            self.send(RequestKind::Cancel(id.clone()), method, None, None);
+            self.send_now(RequestKind::Cancel(id.clone()), method);
             "longhaul asked the server to cancel the call"
         } else {
             "the server could not be notified"

@@ -36,7 +36,7 @@ impl Link {
         self.close_negotiation();
         let id = self.in_flight.new_request_id();
         let method = encode::discover(&id, MODERN);
-        let exchange = self.send(RequestKind::Discover, method, Some(id), None);
+        let exchange = self.send_request(RequestKind::Discover, method, id);
         self.connection = ConnectionState::Discovering;
         if self.record.is_process()
             && self.negotiation.pinned.is_none()

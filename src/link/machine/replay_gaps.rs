@@ -109,12 +109,7 @@ impl Link {
             return self.passed(id);
         }
         let has_answer = is_answer(&event.data);
-        let exchange = self.send(
-            RequestKind::Reread(id.clone()),
-            Method::Get { cursor },
-            None,
-            None,
-        );
+        let exchange = self.send_now(RequestKind::Reread(id.clone()), Method::Get { cursor });
         if let Some(active) = self.tasks.get_mut(id) {
             let mut reread = Reread::new(exchange);
             reread.has_answer = has_answer;

@@ -87,12 +87,7 @@ impl Link {
         });
         (active.activity.has_news, active.activity.is_of_another) = (false, false);
         active.saving.is_shown_stale = true;
-        let exchange = self.send(
-            RequestKind::Stream(id.clone()),
-            Method::Get { cursor },
-            None,
-            None,
-        );
+        let exchange = self.send_now(RequestKind::Stream(id.clone()), Method::Get { cursor });
         if let Some(in_flight) = self.in_flight.get_mut(exchange) {
             in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
         }

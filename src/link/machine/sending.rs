@@ -59,6 +59,21 @@ impl Link {
         }
     }
 
+    /// Sends at once what has no request id: a notification, a reply, or an HTTP request without a message.
+    pub(super) fn send_now(&mut self, kind: RequestKind, method: Method) -> ExchangeId {
+        self.send(kind, method, None, None)
+    }
+
+    /// Sends a request with an id at once.
+    pub(super) fn send_request(
+        &mut self,
+        kind: RequestKind,
+        method: Method,
+        request_id: String,
+    ) -> ExchangeId {
+        self.send(kind, method, Some(request_id), None)
+    }
+
     /// Sends a request; during an outage it is the prober.
     pub(super) fn send(
         &mut self,

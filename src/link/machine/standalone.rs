@@ -119,7 +119,7 @@ impl Link {
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
         let cursor = cursors.data.as_ref().or(cursors.first.as_ref()).cloned();
-        let exchange = self.send(RequestKind::Standalone, Method::Get { cursor }, None, None);
+        let exchange = self.send_now(RequestKind::Standalone, Method::Get { cursor });
         self.standalone.requested(exchange, now);
     }
 

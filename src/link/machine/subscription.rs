@@ -77,7 +77,7 @@ impl Link {
         let ids: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let ids = self.record.has_extension().then_some(ids.as_slice());
         let method = encode::listen(MODERN, &request_id, ids, wants_lists);
-        let exchange = self.send(RequestKind::Listen, method, Some(request_id), None);
+        let exchange = self.send_request(RequestKind::Listen, method, request_id);
         let since = self.now.mono;
         self.subscription
             .requested(exchange, wanted, wants_lists, since);
@@ -94,7 +94,7 @@ impl Link {
         self.close(on);
         if let Some(request_id) = request_id.filter(|_| self.record.is_process()) {
             let method = encode::cancelled_notification(&request_id, "requested again");
-            self.send(RequestKind::Reply(None), method, None, None);
+            self.send_now(RequestKind::Reply(None), method);
         }
     }
 

@@ -236,12 +236,7 @@ impl Link {
             served.next = None;
             served.knew = active.task.questions.len();
         }
-        self.send(
-            RequestKind::Poll(id.clone()),
-            method,
-            Some(request_id),
-            None,
-        );
+        self.send_request(RequestKind::Poll(id.clone()), method, request_id);
     }
 
     /// When the poller has something to do again; only the way counts, a pace is not ours to ration.
@@ -438,12 +433,7 @@ impl Link {
         }
         let request_id = self.in_flight.new_request_id();
         let method = encode::task_result(version, &request_id, &server_task);
-        let exchange = self.send(
-            RequestKind::Fetch(id.clone()),
-            method,
-            Some(request_id),
-            None,
-        );
+        let exchange = self.send_request(RequestKind::Fetch(id.clone()), method, request_id);
         if let Some(active) = self.tasks.get_mut(id)
             && let Some(served) = &mut active.served
         {

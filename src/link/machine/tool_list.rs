@@ -49,7 +49,7 @@ impl Link {
             so_far,
             cursors,
         };
-        self.send(kind, method, Some(id), None);
+        self.send_request(kind, method, id);
     }
 
     /// A list that was refused for a revision that the server says it speaks is asked for again, once.

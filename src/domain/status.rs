@@ -139,6 +139,16 @@ pub enum LostReason {
     GivenUp,
 }
 
+impl LostReason {
+    /// The server no longer knows the session, and nothing suggests that it was restarted.
+    pub(crate) fn session_gone(server_text: Option<String>) -> Self {
+        Self::SessionGone {
+            after_restart: false,
+            server_text,
+        }
+    }
+}
+
 /// What the end of a session says about the server.
 fn restarted(is_restarted: bool) -> &'static str {
     if is_restarted {

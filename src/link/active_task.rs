@@ -233,7 +233,7 @@ impl ActiveTask {
         else {
             return None;
         };
-        self.stream = StreamState::Waiting { until: now };
+        self.stream = StreamState::Waiting(now);
         self.recovery.rechecked_at = Some(now);
         self.recovery.probe.stop_dropping();
         if self.recovery.kept.is_some() {
@@ -512,7 +512,7 @@ impl ActiveTask {
         }
         match self.stream {
             StreamState::Asking { .. } => Some(now.after(HEAD_BEFORE_ANSWER)),
-            StreamState::Waiting { until } if until <= now.after(ASK_AGAIN) => {
+            StreamState::Waiting(until) if until <= now.after(ASK_AGAIN) => {
                 Some(until.max(now).after(HEAD_BEFORE_ANSWER))
             }
             _ => None,

@@ -205,12 +205,11 @@ pub(super) enum Verdict {
 }
 
 impl Follow {
-    pub(super) fn new(now: Mono, longest_step: Duration, is_restarted: bool) -> Self {
+    pub(super) fn new(now: Mono, longest_step: Duration) -> Self {
         Self {
             moved_at: now,
             seen_at: now,
             longest_step,
-            is_restarted,
             next: Some(now),
             ..Self::default()
         }
@@ -220,7 +219,7 @@ impl Follow {
     pub(super) fn adrift(now: Mono, longest_step: Duration) -> Self {
         Self {
             is_adrift: true,
-            ..Self::new(now, longest_step, false)
+            ..Self::new(now, longest_step)
         }
     }
 
@@ -331,7 +330,7 @@ mod tests {
     #[test]
     fn calls_again_only_after_the_checkpoint_stalls() {
         let entry = read_list(LIST).remove(0);
-        let mut follow = Follow::new(Mono(0), Duration::from_secs(4), false);
+        let mut follow = Follow::new(Mono(0), Duration::from_secs(4));
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
         assert_eq!(follow.judge(Mono(11_900), Some(&entry)), Verdict::Watch);
         let moved = Listed {
@@ -352,7 +351,8 @@ mod tests {
     #[test]
     fn calls_a_restarted_server_sooner_unless_it_progresses() {
         let entry = read_list(LIST).remove(0);
-        let mut follow = Follow::new(Mono(0), Duration::ZERO, true);
+        let mut follow = Follow::new(Mono(0), Duration::ZERO);
+        follow.is_restarted = true;
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
         assert_eq!(follow.judge(Mono(3000), Some(&entry)), Verdict::Restarted);
         let moved = Listed {
@@ -368,7 +368,7 @@ mod tests {
             status: "completed".into(),
             ..read_list(LIST).remove(0)
         };
-        let mut follow = Follow::new(Mono(0), Duration::ZERO, false);
+        let mut follow = Follow::new(Mono(0), Duration::ZERO);
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Finished);
     }
 
@@ -378,7 +378,7 @@ mod tests {
             status: "paused".into(),
             ..read_list(LIST).remove(0)
         };
-        let mut follow = Follow::new(Mono(0), Duration::from_secs(1), false);
+        let mut follow = Follow::new(Mono(0), Duration::from_secs(1));
         assert_eq!(follow.judge(Mono(0), Some(&entry)), Verdict::Watch);
         assert_eq!(follow.judge(Mono(5000), Some(&entry)), Verdict::Paused);
     }

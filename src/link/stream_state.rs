@@ -34,8 +34,8 @@ pub(super) enum StreamState {
     },
     /// The stream was asked for again, nothing came back yet.
     Asking { on: ExchangeId, is_probe: bool },
-    /// It will be asked for again then.
-    Waiting { until: Mono },
+    /// It will be asked for again at this time.
+    Waiting(Mono),
     /// The call or its resumption was refused; a ping shows whether by a server that knows the session.
     Verifying { said: String, meant: Refused },
 }
@@ -60,7 +60,7 @@ impl StreamState {
     pub(super) fn exchange(&self) -> Option<ExchangeId> {
         match self {
             Self::Calling(on) | Self::Open { on, .. } | Self::Asking { on, .. } => Some(*on),
-            Self::None | Self::Waiting { .. } | Self::Verifying { .. } => None,
+            Self::None | Self::Waiting(_) | Self::Verifying { .. } => None,
         }
     }
 }

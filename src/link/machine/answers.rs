@@ -332,12 +332,9 @@ impl Link {
 
     fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
         self.index.remove_request(request_id);
-        let Some(active) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
-        if active.is_settled() {
-            return;
-        }
         if active.served.is_some() {
             // A replay of what made it a task.
             self.index.add_request(request_id.to_owned(), id.clone());
@@ -387,12 +384,9 @@ impl Link {
     /// The CallToolResult of a task: it settles it, except where a checkpoint tool says that it paused.
     pub(super) fn took_result(&mut self, id: &TaskId, result: &str) {
         let now = self.now;
-        let Some(active) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
-        if active.is_settled() {
-            return;
-        }
         let is_cancelling = active.is_asked(ControlKind::Cancelling);
         let answer = protocol::parse_call_result(result);
         let said = active

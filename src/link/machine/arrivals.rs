@@ -287,7 +287,7 @@ impl Link {
             active.stream = StreamState::None;
         }
         let cap = u64::try_from(cap).unwrap_or(u64::MAX);
-        self.out_of_stream(id, Status::Lost(LostReason::TooMuch { cap }), false);
+        self.out_of_stream(id, Status::Lost(LostReason::TooMuch { cap }));
     }
 
     /// The response to a request exceeds the limit.

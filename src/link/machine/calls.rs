@@ -129,7 +129,7 @@ impl Link {
         if let Some(attempt) = task.attempts.last_mut() {
             attempt.phase = Phase::Ended;
         }
-        active.follow = Some(Follow::new(self.now.mono, Duration::ZERO, false));
+        active.follow = Some(Follow::new(self.now.mono, Duration::ZERO));
         active.notice(self.now, TAKEN_OVER.to_owned());
     }
 

@@ -33,7 +33,7 @@ impl Link {
         {
             let silence = now.since(active.activity.last_byte.mono);
             let longest_step = active.activity.longest_step.max(silence);
-            active.follow = Some(Follow::new(now, longest_step, false));
+            active.follow = Some(Follow::new(now, longest_step));
         }
     }
 

@@ -36,7 +36,7 @@ impl Link {
                     && (active.phase() == Phase::Queued
                         && active.is_active()
                         && active.intent.is_none()
-                        || matches!(active.stream, StreamState::Waiting { .. })
+                        || matches!(active.stream, StreamState::Waiting(_))
                         || active.follow.is_some()
                         || active.served.is_some()
                         || active.answers != AnswersDue::Never
@@ -340,7 +340,7 @@ impl Link {
                     .get_or_insert(DetachedStream { until, reason });
                 continue;
             }
-            self.out_of_stream(&id, Status::Lost(reason), after_restart);
+            self.leave_stream(&id, Status::Lost(reason), after_restart);
         }
         self.show_all();
     }

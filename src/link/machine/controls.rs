@@ -88,7 +88,7 @@ impl Link {
         if let Some(active) = self.tasks.get_mut(id)
             && active.follow.is_none()
         {
-            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
         self.request_control(id, ControlKind::Pausing);
         Ok(SessionResponse::Accepted)
@@ -156,7 +156,7 @@ impl Link {
             return Ok(SessionResponse::Accepted);
         }
         if active.task.resumability.checkpoint && active.follow.is_none() {
-            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
         self.request_control(id, ControlKind::Cancelling);
         Ok(SessionResponse::Accepted)

@@ -19,7 +19,7 @@ impl Link {
         self.reachability.hurry(self.now);
         self.recheck_all();
         for active in self.tasks.values_mut() {
-            if let StreamState::Waiting { until } = &mut active.stream {
+            if let StreamState::Waiting(until) = &mut active.stream {
                 *until = self.now.mono;
             }
         }

@@ -234,7 +234,7 @@ impl Link {
         let there = self.tasks.iter().filter(|(_, active)| is_there(active));
         for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             let end = self.end_without_id(&id, why);
-            self.out_of_stream(&id, end, false);
+            self.out_of_stream(&id, end);
         }
     }
 

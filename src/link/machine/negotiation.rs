@@ -456,17 +456,14 @@ impl Link {
                 },
                 Some(_) => continue,
                 None => {
-                    let is_out = matches!(active.stream, StreamState::Waiting { .. });
+                    let is_out = matches!(active.stream, StreamState::Waiting(_));
                     if !is_out || version.era() == Era::Stateful {
                         continue;
                     }
-                    LostReason::SessionGone {
-                        after_restart: false,
-                        server_text: now_speaks(),
-                    }
+                    LostReason::session_gone(now_speaks())
                 }
             };
-            self.out_of_stream(&id, Status::Lost(gone), false);
+            self.out_of_stream(&id, Status::Lost(gone));
         }
     }
 

@@ -57,7 +57,7 @@ impl Link {
                     Status::Unknown(_) => end,
                     _ => Status::Unknown(UnknownReason::HttpStatus(refusal.status)),
                 };
-                self.out_of_stream(id, end, false);
+                self.out_of_stream(id, end);
             }
             _ => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
         }
@@ -87,9 +87,7 @@ impl Link {
                 if is_call {
                     self.unsend(id);
                 } else {
-                    active.stream = StreamState::Waiting {
-                        until: self.now.mono,
-                    };
+                    active.stream = StreamState::Waiting(self.now.mono);
                 }
                 self.auth_refused(refusal);
             }
@@ -98,11 +96,8 @@ impl Link {
                 self.requeue(id, refusal.status, refusal.server_text.as_deref());
             }
             400 | 404 | 410 if is_of_another => {
-                let reason = LostReason::SessionGone {
-                    after_restart: false,
-                    server_text: said,
-                };
-                self.out_of_stream(id, Status::Lost(reason), false);
+                let reason = LostReason::session_gone(said);
+                self.out_of_stream(id, Status::Lost(reason));
             }
             404 | 410 if has_session && is_call => {
                 self.requeue(id, refusal.status, refusal.server_text.as_deref());
@@ -123,7 +118,7 @@ impl Link {
             status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {
                 active.went_out(self.now);
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
-                self.out_of_stream(id, end, false);
+                self.out_of_stream(id, end);
             }
             _ if is_call => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
             // A login page redirects everything: the server was not reached.
@@ -142,7 +137,7 @@ impl Link {
             self.record.is_initialized && attempt.session_number == self.record.session_number
         });
         if meant == Refused::Resumption && !is_here {
-            return self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
+            return self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
         }
         if meant != Refused::Call {
             active.note_disconnection(self.now, &said);
@@ -173,7 +168,7 @@ impl Link {
         if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
             let server_text = Some(status);
             let reason = LostReason::ReplayGone { server_text };
-            return self.out_of_stream(id, Status::Lost(reason), false);
+            return self.out_of_stream(id, Status::Lost(reason));
         }
         self.ask_later(id);
     }
@@ -219,7 +214,7 @@ impl Link {
                 self.refused_for_long(id, Some(said));
             }
             Refused::Resumption if self.is_stream_gone(id, UNSUPPORTED) => {
-                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay), false);
+                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
             }
             _ => self.verify_later(id, false),
         }
@@ -230,7 +225,6 @@ impl Link {
         self.out_of_stream(
             id,
             Status::Lost(LostReason::ReplayGone { server_text: said }),
-            false,
         );
     }
 
@@ -246,7 +240,7 @@ impl Link {
             active.stream = StreamState::None;
         } else if is_outage {
             let until = self.now.mono;
-            active.stream = StreamState::Waiting { until };
+            active.stream = StreamState::Waiting(until);
         } else {
             // With distance, or the asking would use up the budget that the ping needs.
             active.recovery.note_try();

@@ -278,9 +278,9 @@ impl Link {
         };
         active.task.status = Status::Running;
         if active.task.resumability.checkpoint {
-            active.follow = Some(Follow::new(now.mono, active.activity.longest_step, false));
+            active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         } else {
-            active.stream = StreamState::Waiting { until: now.mono };
+            active.stream = StreamState::Waiting(now.mono);
         }
         if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
@@ -297,7 +297,7 @@ impl Link {
         self.reachability.hurry(self.now);
         for active in self.tasks.values_mut() {
             let stream = match &mut active.stream {
-                StreamState::Waiting { until } => Some(until),
+                StreamState::Waiting(until) => Some(until),
                 _ => None,
             };
             let look = active.served.as_mut().and_then(|it| it.next.as_mut());

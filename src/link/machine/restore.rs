@@ -83,7 +83,7 @@ impl Link {
         }
         if self.record.is_process() && phase != Phase::Ended {
             let end = self.end_without_id(id, ENDED_WITH_US);
-            self.out_of_stream(id, end, false);
+            self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
         if let Some(server_task) = &active.task.server_task {
@@ -107,7 +107,7 @@ impl Link {
                 id,
                 "no longhaul process was running to keep the connection open",
             );
-            self.out_of_stream(id, end, false);
+            self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
         let attempt = active.attempt();
@@ -116,19 +116,16 @@ impl Link {
             && attempt.is_some_and(|attempt| attempt.session_number == self.record.session_number);
         let end = match phase {
             Phase::Open if has_cursor && is_same_session => {
-                active.stream = StreamState::Waiting { until: now };
+                active.stream = StreamState::Waiting(now);
                 return;
             }
-            Phase::Open if has_cursor => Status::Lost(LostReason::SessionGone {
-                after_restart: false,
-                server_text: None,
-            }),
+            Phase::Open if has_cursor => Status::Lost(LostReason::session_gone(None)),
             // It was taken over, and no call of ours was ever made.
             Phase::Ended if active.task.resumability.checkpoint => Status::Running,
             Phase::Open => Status::Unknown(self.window_without_id(id)),
             _ => Status::Unknown(UnknownReason::BeforeFirstId),
         };
-        self.out_of_stream(id, end, false);
+        self.out_of_stream(id, end);
     }
 
     /// The time in which no process followed a task is a line of its log, as a lost connection is.
@@ -183,7 +180,7 @@ impl Link {
         let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended {
             let end = self.end_without_id(&id, ENDED_WITH_US);
-            self.out_of_stream(&id, end, false);
+            self.out_of_stream(&id, end);
         }
     }
 }

@@ -46,9 +46,8 @@ impl Link {
             ),
         };
         let until = self.now.mono.after(ours.max(asked_for));
-        active.stream = StreamState::Waiting {
-            until: until.max(active.recovery.not_before.unwrap_or(until)),
-        };
+        active.stream =
+            StreamState::Waiting(until.max(active.recovery.not_before.unwrap_or(until)));
         active.saving.is_shown_stale = true;
         self.schedule.needs_advance = true;
     }
@@ -104,7 +103,7 @@ impl Link {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let StreamState::Waiting { until } = active.stream else {
+        let StreamState::Waiting(until) = active.stream else {
             return;
         };
         if self.now.mono < until || self.connection != super::ConnectionState::Ready {
@@ -116,11 +115,8 @@ impl Link {
                 .attempt()
                 .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         if is_of_another {
-            let reason = LostReason::SessionGone {
-                after_restart: false,
-                server_text: None,
-            };
-            return self.out_of_stream(id, Status::Lost(reason), false);
+            let reason = LostReason::session_gone(None);
+            return self.out_of_stream(id, Status::Lost(reason));
         }
         // What waits for the server to be reachable continues when a probe is answered.
         if !self.reachability.may_send(self.now) {
@@ -137,9 +133,7 @@ impl Link {
         match spent {
             Ok(()) => self.ask_for_stream(id),
             Err(later) => {
-                active.stream = StreamState::Waiting {
-                    until: until.max(later),
-                };
+                active.stream = StreamState::Waiting(until.max(later));
                 active.saving.is_shown_stale = true;
             }
         }
@@ -160,13 +154,11 @@ impl Link {
                 .empty_resumes
                 .saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);
-            active.stream = StreamState::Waiting {
-                until: now.after(wait),
-            };
+            active.stream = StreamState::Waiting(now.after(wait));
         } else {
             // The older event may have fallen out of the server's store just now; then the newest brings what is new.
             active.recovery.probe_result = ProbeResult::Failed;
-            active.stream = StreamState::Waiting { until: now };
+            active.stream = StreamState::Waiting(now);
         }
     }
 
@@ -179,12 +171,16 @@ impl Link {
         self.out_of_stream(
             id,
             Status::Lost(LostReason::ReplayGone { server_text: said }),
-            false,
         );
     }
 
-    /// The stream has no way back: the next handle, else `end`. This is where resumabilities meet.
-    pub(super) fn out_of_stream(&mut self, id: &TaskId, end: Status, is_restarted: bool) {
+    /// The stream has no way back: the next handle, else `end`.
+    pub(super) fn out_of_stream(&mut self, id: &TaskId, end: Status) {
+        self.leave_stream(id, end, false);
+    }
+
+    /// The same, where the server may have been restarted. This is where resumabilities meet.
+    pub(super) fn leave_stream(&mut self, id: &TaskId, end: Status, is_restarted: bool) {
         let now = self.now;
         let is_session_gone = matches!(end, Status::Lost(LostReason::SessionGone { .. }));
         let end = if is_session_gone && self.may_be_unnamed_task(id) {
@@ -209,11 +205,9 @@ impl Link {
             if is_adrift {
                 active.follow = Some(Follow::adrift(now.mono, active.activity.longest_step));
             } else if active.follow.is_none() || is_restarted {
-                active.follow = Some(Follow::new(
-                    now.mono,
-                    active.activity.longest_step,
-                    is_restarted,
-                ));
+                let mut follow = Follow::new(now.mono, active.activity.longest_step);
+                follow.is_restarted = is_restarted;
+                active.follow = Some(follow);
             }
             let words = match end.reason() {
                 Some(reason) => format!("{BY_CHECKPOINT}: {reason}"),

@@ -68,7 +68,7 @@ impl Link {
                 continue;
             }
             if can_ask {
-                if let StreamState::Waiting { until } = active.stream {
+                if let StreamState::Waiting(until) = active.stream {
                     let allowed = self
                         .reachability
                         .allowed_with(&active.recovery.budget, self.now);

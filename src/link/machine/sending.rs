@@ -156,7 +156,7 @@ impl Link {
             let mut place = 0;
             for active in self.tasks.values_mut() {
                 active.saving.is_shown_stale = true;
-                if let StreamState::Waiting { until } = &mut active.stream {
+                if let StreamState::Waiting(until) = &mut active.stream {
                     let turn = self
                         .now
                         .mono

@@ -97,14 +97,12 @@ impl Link {
             return;
         }
         if let Some(detached) = active.detached.take() {
-            return self.out_of_stream(id, Status::Lost(detached.reason), false);
+            return self.out_of_stream(id, Status::Lost(detached.reason));
         }
         if active.recovery.probe.is_unanswered() {
             if active.recovery.note_silent_probe() {
                 active.recovery.probe = ReplayProbe::Off;
-                active.stream = StreamState::Waiting {
-                    until: self.now.mono,
-                };
+                active.stream = StreamState::Waiting(self.now.mono);
                 return self.close(on);
             }
             active.stream = StreamState::None;
@@ -152,7 +150,7 @@ impl Link {
             (&active.replay_gap, &active.stream)
         {
             let on = *on;
-            active.stream = StreamState::Waiting { until: now };
+            active.stream = StreamState::Waiting(now);
             Some(on)
         } else {
             active.set_aside(now)
@@ -217,7 +215,7 @@ impl Link {
         // A clean end only says that the server serves the new connection in its place.
         if let (
             ExchangeEvent::Broken { why },
-            StreamState::Waiting { .. } | StreamState::Asking { .. },
+            StreamState::Waiting(_) | StreamState::Asking { .. },
         ) = (arrival, &active.stream)
         {
             active.note_disconnection(self.now, why);

@@ -59,11 +59,7 @@ impl Link {
                     active.notice(now, words);
                 }
                 let status = if *body == Body::Empty { 202 } else { 200 };
-                self.out_of_stream(
-                    id,
-                    Status::Unknown(UnknownReason::HttpStatus(status)),
-                    false,
-                );
+                self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(status)));
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
                 active.stream = StreamState::Open {
@@ -263,7 +259,7 @@ impl Link {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
             active.note_disconnection(now, &why);
             let end = self.end_of_modern_call(id, &why);
-            return self.out_of_stream(id, end, false);
+            return self.out_of_stream(id, end);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
         let is_resumable = active
@@ -279,7 +275,7 @@ impl Link {
             return self.conclude(id, Status::Cancelled, None);
         }
         if let Some(detached) = active.detached.take() {
-            return self.out_of_stream(id, Status::Lost(detached.reason), false);
+            return self.out_of_stream(id, Status::Lost(detached.reason));
         }
         let is_probe = active.recovery.probe != ReplayProbe::Off;
         let is_whole = broken.is_none();
@@ -309,7 +305,7 @@ impl Link {
             self.ask_later(id);
         } else {
             let end = self.end_without_id(id, &why);
-            self.out_of_stream(id, end, false);
+            self.out_of_stream(id, end);
         }
     }
 
@@ -352,7 +348,7 @@ impl Link {
             StreamState::Calling(_) if active.is_modern() => {
                 active.note_disconnection(now, why);
                 let end = self.end_of_modern_call(id, why);
-                self.out_of_stream(id, end, false);
+                self.out_of_stream(id, end);
             }
             StreamState::Calling(_) => {
                 active.went_out(now);
@@ -362,7 +358,7 @@ impl Link {
                 } else {
                     Status::Unknown(UnknownReason::BeforeFirstId)
                 };
-                self.out_of_stream(id, end, false);
+                self.out_of_stream(id, end);
             }
             _ if active
                 .attempt()
@@ -370,7 +366,7 @@ impl Link {
             {
                 active.note_disconnection(now, why);
                 let window = self.window_without_id(id);
-                self.out_of_stream(id, Status::Unknown(window), false);
+                self.out_of_stream(id, Status::Unknown(window));
             }
             _ => {
                 active.note_disconnection(now, why);
@@ -382,9 +378,7 @@ impl Link {
                     active.recovery.note_try();
                     doubled(Duration::from_millis(250), active.recovery.tries, ASK_AGAIN)
                 };
-                active.stream = StreamState::Waiting {
-                    until: now.mono.after(jittered(wait, &mut self.rng)),
-                };
+                active.stream = StreamState::Waiting(now.mono.after(jittered(wait, &mut self.rng)));
             }
         }
         self.saver.touch(now.mono);

@@ -73,12 +73,9 @@ impl Link {
     /// A message shows the state of a server task.
     pub(super) fn showed(&mut self, id: &TaskId, shape: TaskObject) {
         let now = self.now;
-        let Some(active) = self.tasks.get_mut(id) else {
+        let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
-        if active.is_settled() {
-            return;
-        }
         let Some(task) = active.task.server_task.as_mut() else {
             return;
         };
@@ -393,10 +390,7 @@ impl Link {
         let reason = if is_expired {
             LostReason::TaskExpired
         } else if is_bound {
-            LostReason::SessionGone {
-                after_restart: false,
-                server_text,
-            }
+            LostReason::session_gone(server_text)
         } else {
             LostReason::TaskGone {
                 server_text: server_text.filter(|said| !said.is_empty()),
@@ -406,7 +400,7 @@ impl Link {
             self.record.binds_tasks = Some(true);
             self.record_changed();
         }
-        self.out_of_stream(id, Status::Lost(reason), false);
+        self.out_of_stream(id, Status::Lost(reason));
     }
 
     /// `tasks/result` (2025-11-25): the result once there is one, and before it what the task asks.

@@ -160,7 +160,7 @@ impl Link {
             None => otherwise.to_owned(),
         };
         match &active.stream {
-            StreamState::Waiting { until } => Connectivity::Reconnecting {
+            StreamState::Waiting(until) => Connectivity::Reconnecting {
                 attempt: active.recovery.tries,
                 next: in_wall(*until),
                 why: why("the stream ended"),

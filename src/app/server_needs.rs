@@ -29,13 +29,9 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
                 names.join(", ")
             )
         }
-        (
-            None,
-            LinkState::NeedsLogin {
-                why,
-                takes_sign_in: true,
-            },
-        ) => format!("{why}; press {key} to sign in, or run `longhaul login {name}{flags}`"),
+        (None, LinkState::NeedsLogin { why, .. }) if server.state.takes_sign_in() => {
+            format!("{why}; press {key} to sign in, or run `longhaul login {name}{flags}`")
+        }
         (None, LinkState::NeedsLogin { why, .. } | LinkState::NotStarted { why, .. }) => {
             why.clone()
         }
@@ -54,13 +50,7 @@ pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     let message = match (&server.obstacle, &server.state) {
         (Some(obstacle @ ServerObstacle::Variables(_)), _) => obstacle.message(),
         (Some(obstacle), _) => format!("{}: {key}", obstacle.message()),
-        (
-            None,
-            LinkState::NeedsLogin {
-                takes_sign_in: true,
-                ..
-            },
-        ) => format!("needs sign-in: {key}"),
+        (None, state) if state.takes_sign_in() => format!("needs sign-in: {key}"),
         (None, LinkState::NeedsLogin { .. }) => "needs credentials".to_owned(),
         (None, LinkState::NotStarted { .. }) => "its program is not running".to_owned(),
         (None, _) => return None,

@@ -130,13 +130,7 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName) {
     let Some(server) = state.server(name) else {
         return;
     };
-    let takes_sign_in = matches!(
-        server.state,
-        LinkState::NeedsLogin {
-            takes_sign_in: true,
-            ..
-        }
-    );
+    let takes_sign_in = server.state.takes_sign_in();
     let name = server.name.clone();
     if takes_sign_in {
         state.reply(format!("requesting the sign-in page of {name}"));

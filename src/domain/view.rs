@@ -113,6 +113,16 @@ pub enum LinkState {
     },
 }
 
+impl LinkState {
+    /// Whether `longhaul login` helps.
+    pub fn takes_sign_in(&self) -> bool {
+        match self {
+            Self::NeedsLogin { takes_sign_in, .. } => *takes_sign_in,
+            _ => false,
+        }
+    }
+}
+
 impl ServerView {
     /// Whether it waits for the user's sign-in, credentials or consent.
     pub fn waits_for_consent(&self) -> bool {

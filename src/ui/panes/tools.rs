@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     app::{Action, State, tools_shown},
-    domain::{ArgumentKind, IfCut, LinkState, ServerName, ServerObstacle, Tool, text},
+    domain::{ArgumentKind, IfCut, ServerName, ServerObstacle, Tool, text},
     ui::wrap::wrap,
 };
 
@@ -22,13 +22,7 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
     let help = match (&server.obstacle, &server.state) {
         (Some(ServerObstacle::Variables(_)), _) => "to see what to set",
         (Some(_), _) => "to fix this",
-        (
-            None,
-            LinkState::NeedsLogin {
-                takes_sign_in: true,
-                ..
-            },
-        ) => "to sign in",
+        (None, state) if state.takes_sign_in() => "to sign in",
         (None, _) => "to see what it needs",
     };
     format!("No tools: {why}. In the list, press {key} {help}.")

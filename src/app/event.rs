@@ -29,20 +29,12 @@ pub struct Setup {
     pub tz: TimeZone,
     /// Colors, character set and animation.
     pub look: Look,
-    /// Whether longhaul captures the mouse; the terminal can't select text with it then.
-    pub takes_mouse: bool,
     /// Whether starting, changing and stopping tasks is disabled.
     pub readonly: bool,
-    /// Default limits of a new call.
-    pub limits: DefaultLimits,
-    /// When to ring the bell, show desktop notifications and set the title.
-    pub notify: NotifyConfig,
-    /// The user's named views of the list.
-    pub views: Vec<View>,
+    /// What can change while the screen is open.
+    pub settings: Settings,
     /// The program that opens files on this desktop, e.g. `xdg-open`.
     pub viewer: Option<String>,
-    /// The key bindings.
-    pub keys: Keymap,
     /// Random seed for the ids of new tasks.
     pub seed: u64,
 }
@@ -57,13 +49,9 @@ impl Default for Setup {
             host: None,
             tz: TimeZone::UTC,
             look: Look::default(),
-            takes_mouse: false,
             readonly: false,
-            limits: DefaultLimits::default(),
-            notify: NotifyConfig::default(),
-            views: Vec::new(),
+            settings: Settings::default(),
             viewer: None,
-            keys: Keymap::default(),
             seed: 0,
         }
     }
@@ -130,16 +118,10 @@ pub struct Consent {
 
 /// The settings that an open screen picks up from a changed config file; the others apply at the next start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConfigReread {
-    /// The path of the file, for display.
-    pub file: String,
-    /// The configured servers.
-    pub server_configs: ServerConfigs,
+pub struct Settings {
     /// Default limits of a new call.
     pub limits: DefaultLimits,
-    /// The color theme.
-    pub theme: ThemeName,
-    /// Whether longhaul captures the mouse.
+    /// Whether longhaul captures the mouse; the terminal can't select text with it then.
     pub takes_mouse: bool,
     /// When to ring the bell, show desktop notifications and set the title.
     pub notify: NotifyConfig,
@@ -147,6 +129,19 @@ pub struct ConfigReread {
     pub views: Vec<View>,
     /// The key bindings.
     pub keys: Keymap,
+}
+
+/// A changed config file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigReread {
+    /// The path of the file, for display.
+    pub file: String,
+    /// The configured servers.
+    pub server_configs: ServerConfigs,
+    /// The color theme.
+    pub theme: ThemeName,
+    /// The other settings of the screen.
+    pub settings: Settings,
     /// Ignored lines of the file, each with its line number and reason.
     pub warnings: Vec<String>,
 }

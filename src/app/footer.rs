@@ -36,7 +36,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         _ => !is_read_only(state, *action),
     };
     let wanted = wanted(state, scope).into_iter().filter(can);
-    let bound = wanted.filter_map(|action| state.setup.keys.key_of(scope, action));
+    let bound = wanted.filter_map(|action| state.setup.settings.keys.key_of(scope, action));
     let mut keys: Vec<(String, String)> = bound
         .map(|(binding, key)| (key, label(state, scope, binding).to_owned()))
         .collect();
@@ -48,7 +48,7 @@ pub fn footer_keys(state: &State) -> Vec<(String, String)> {
         }
     }
     for action in [Do::Palette, Do::Help] {
-        if let Some((binding, key)) = state.setup.keys.key_of(scope, action) {
+        if let Some((binding, key)) = state.setup.settings.keys.key_of(scope, action) {
             keys.push((key, binding.label.to_owned()));
         }
     }

@@ -115,7 +115,7 @@ fn on_key(state: &mut State, chord: Chord, is_drawn: bool) {
     state.list.cursor_still_since = Some(now.mono);
     state.messages.reply = None;
     let scope = scope(state);
-    let action = state.setup.keys.lookup(scope, chord);
+    let action = state.setup.settings.keys.lookup(scope, chord);
     match action {
         Some(Action::Interrupt) => return interrupt(state),
         Some(Action::Suspend) => return state.command(Command::Suspend),

@@ -69,7 +69,8 @@ pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
-    Command, ConfigReread, Consent, Event, ExitNote, Look, SaveContent, ServerFindings, Setup,
+    Command, ConfigReread, Consent, Event, ExitNote, Look, SaveContent, ServerFindings, Settings,
+    Setup,
 };
 pub use exit::{Exit, ExitWhen};
 pub use field::Field;

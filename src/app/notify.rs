@@ -76,7 +76,7 @@ fn send(state: &mut State, alerts: Vec<Alert>) {
     else {
         return;
     };
-    let notify = state.setup.notify;
+    let notify = state.setup.settings.notify;
     let is_watched = is_watched(state);
     // Ring for what needs the user even in a watched window: they may be looking at another task.
     if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_watched) {
@@ -182,7 +182,7 @@ pub(super) fn announce(
 }
 
 fn set_title(state: &mut State) {
-    if !state.setup.notify.title {
+    if !state.setup.settings.notify.title {
         return;
     }
     let Counts { needs, running, .. } = state.totals.counts;

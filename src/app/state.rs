@@ -233,7 +233,7 @@ impl State {
 
     /// The label of an action's key, for messages.
     pub fn key(&self, action: Action) -> String {
-        self.setup.keys.key_label(pane_scope(self), action)
+        self.setup.settings.keys.key_label(pane_scope(self), action)
     }
 
     /// Shows a reply that explains why the list is empty.

@@ -112,18 +112,14 @@ fn apply_config(state: &mut State, config: ConfigReread) {
     let ConfigReread {
         file,
         server_configs,
-        limits,
         theme,
-        takes_mouse,
-        notify,
-        views,
-        keys,
+        settings,
         warnings,
     } = config;
-    let setup = &mut state.setup;
-    (setup.limits, setup.notify, setup.views, setup.keys) = (limits, notify, views, keys);
-    setup.look.theme = theme;
-    if std::mem::replace(&mut setup.takes_mouse, takes_mouse) != takes_mouse {
+    state.setup.look.theme = theme;
+    let takes_mouse = settings.takes_mouse;
+    let before = std::mem::replace(&mut state.setup.settings, settings);
+    if before.takes_mouse != takes_mouse {
         state.command(Command::ReportMouse(takes_mouse));
     }
     let count = text::plural(server_configs.servers.len(), "server");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::{
-    app::{Look, Setup},
+    app::{Look, Settings, Setup},
     cli::{
         context::Context, environment::random_bits, error::CliError, host::tunnel, live_session,
         target::Targets,
@@ -176,13 +176,12 @@ pub(super) fn show(
         host: options.host.as_ref().map(|host| host.name.clone()),
         tz: crate::cli::format::time_zone(),
         look,
-        takes_mouse,
         readonly: context.global.readonly,
-        limits: config.default_limits(),
-        notify: config.notify,
-        views: std::mem::take(&mut config.views),
+        settings: Settings {
+            takes_mouse,
+            ..config.take_settings()
+        },
         viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
-        keys: std::mem::take(&mut config.keys),
         seed: random_bits(),
     };
     let opening = Opening {

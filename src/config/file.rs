@@ -107,14 +107,10 @@ pub(crate) fn reread(
         return None;
     }
     let path = path();
-    Some(read(path.as_deref()).map(|config| ConfigReread {
+    Some(read(path.as_deref()).map(|mut config| ConfigReread {
         file: path.map_or(String::new(), |path| path.display().to_string()),
-        limits: config.default_limits(),
         theme: config.theme.unwrap_or_default(),
-        takes_mouse: config.defaults.takes_mouse,
-        notify: config.notify,
-        views: config.views,
-        keys: config.keys,
+        settings: config.take_settings(),
         warnings: config.notices,
         server_configs: server_configs(config.servers),
     }))

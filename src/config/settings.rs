@@ -11,7 +11,7 @@ use toml::{
 
 use super::error::{ConfigError, ValueError};
 use crate::{
-    app::{Keymap, View},
+    app::{Keymap, Settings, View},
     domain::{
         CheckpointConvention, ColorChoice, DefaultLimits, Limits, NotifyConfig, NotifyLevel,
         ProtocolChoice, ProxySettings, ServerConfig, ServerName, TaskView, ThemeName, text,
@@ -134,6 +134,17 @@ impl Config {
             on: self.hook_on,
             encode,
         })
+    }
+
+    /// Takes out what the screen uses.
+    pub(crate) fn take_settings(&mut self) -> Settings {
+        Settings {
+            limits: self.default_limits(),
+            takes_mouse: self.defaults.takes_mouse,
+            notify: self.notify,
+            views: std::mem::take(&mut self.views),
+            keys: std::mem::take(&mut self.keys),
+        }
     }
 
     /// The limits of calls that set none of their own.

@@ -62,7 +62,8 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     let session_paths = paths.clone();
-    terminal.guard.report_mouse(opening.setup.takes_mouse)?;
+    let takes_mouse = opening.setup.settings.takes_mouse;
+    terminal.guard.report_mouse(takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(terminal.guard.tty());
     let is_remote = matches!(opening.engine.role, ProcessRole::Remote(_));

@@ -81,7 +81,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
     };
     let id = new_id(state);
     let name = form.name.text().trim();
-    let limits = state.setup.limits.for_server(&server);
+    let limits = state.setup.settings.limits.for_server(&server);
     let call = NewCall {
         name: (!name.is_empty()).then(|| name.to_owned()),
         origin: form.origin.clone(),

@@ -13,7 +13,8 @@ pub(in crate::app) fn help_key(
     cursor: &mut usize,
     key: KeyPress,
 ) -> bool {
-    let page = state.setup.keys.help_page(state.size.0, field.text());
+    let keys = &state.setup.settings.keys;
+    let page = keys.help_page(state.size.0, field.text());
     // Only the last line of a wrapped entry carries its binding.
     let found: Vec<_> = page.iter().filter_map(|line| line.binding).collect();
     let last = found.last().map_or(0, |(index, _)| *index);
@@ -25,7 +26,7 @@ pub(in crate::app) fn help_key(
         Some(Action::Accept) => match found.iter().find(|(index, _)| *index == *cursor) {
             Some((_, binding)) if !binding.acts_on_panes() => {
                 let index = binding.scopes.first().map_or("", |scope| scope.title());
-                let key = state.setup.keys.first_key(binding);
+                let key = state.setup.settings.keys.first_key(binding);
                 state.reply(format!("{key} works {}", index.to_lowercase()));
             }
             Some((_, binding)) => {

@@ -9,7 +9,7 @@ pub(super) fn dialog(state: &State) -> Dialog {
     let key = state.key(Action::Palette);
     let body = format!("To save the current view, enter {key}save-view NAME");
     let all = MenuItem::new('0', "everything", MenuAction::ShowView(View::default()));
-    let views = state.setup.views.iter().zip('1'..='9');
+    let views = state.setup.settings.views.iter().zip('1'..='9');
     let views = views.map(|(view, key)| {
         let label = format!("{}: {}", view.name, view.message());
         MenuItem::new(key, label, MenuAction::ShowView(view.clone()))

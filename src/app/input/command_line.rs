@@ -25,7 +25,7 @@ fn save_view(state: &mut State, name: &str) {
         return state.reply(message);
     }
     let view = View::of(&state.list, name);
-    let views = &mut state.setup.views;
+    let views = &mut state.setup.settings.views;
     views.retain(|known| known.name != name);
     views.push(view.clone());
     views.sort_by(|one, two| one.name.cmp(&two.name));
@@ -110,7 +110,7 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
             None => state.reply(unknown_server(state, rest)),
         },
         Action::Views if word == "save-view" => save_view(state, rest),
-        Action::Views => match state.setup.views.iter().find(|it| it.name == rest) {
+        Action::Views => match state.setup.settings.views.iter().find(|it| it.name == rest) {
             Some(view) => {
                 view.clone().show(&mut state.list);
                 select::arrange(state);

@@ -21,7 +21,8 @@ const KEYS: usize = 18;
 
 /// Draws the help: the keys and commands that match the typed text.
 pub(super) fn help(region: &mut Region<'_>, state: &State, field: &Field, cursor: usize) {
-    let lines = state.setup.keys.help_page(region.columns(), field.text());
+    let keys = &state.setup.settings.keys;
+    let lines = keys.help_page(region.columns(), field.text());
     let most = above_footer(region.rows());
     let columns = region.window_columns(92);
     let total = u16::try_from(lines.len().max(1)).unwrap_or(u16::MAX);
@@ -143,7 +144,7 @@ pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cur
         let is_on = index == cursor;
         let reason = why_not(state, binding.action);
         let role = Role::of_choice(is_on, reason.is_none());
-        let keys = &state.setup.keys;
+        let keys = &state.setup.settings.keys;
         // A key that does something else in this pane is shown with the pane where it works.
         let here = keys.lookup_first(below, binding);
         let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul::{
     app::{
         Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
-        Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Setup, SortKey, State, Tab,
-        TimelineMark, UserInput, View, next_wake, update,
+        Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, SortKey,
+        State, Tab, TimelineMark, UserInput, View, next_wake, update,
     },
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
@@ -275,7 +275,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
         ..View::default()
     };
     assert_eq!(screen.todo, [Command::SaveView(view.clone())]);
-    assert_eq!(screen.state.setup.views, [view]);
+    assert_eq!(screen.state.setup.settings.views, [view]);
     screen.keys("v 0");
     assert_ne!(screen.state.list.rows, shown);
     screen.keys("v");
@@ -293,7 +293,7 @@ fn a_view_is_kept_under_its_name_and_shown_again() {
     screen.todo.clear();
     screen.keys(":").type_in("save-view other").keys("enter");
     assert!(answer(&screen).contains("read-only"));
-    assert!(screen.todo.is_empty() && screen.state.setup.views.len() == 1);
+    assert!(screen.todo.is_empty() && screen.state.setup.settings.views.len() == 1);
     screen.keys("v 0 :").type_in("view lab").keys("enter");
     assert_eq!(screen.state.list.rows, shown);
 }
@@ -1454,7 +1454,7 @@ fn treats_the_user_as_away_without_focus_after_a_minute() {
 fn respects_disabled_notifications() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Input(UserInput::FocusLost));
-    screen.state.setup.notify = NotifyConfig {
+    screen.state.setup.settings.notify = NotifyConfig {
         bell: NotifyLevel::NeedsYou,
         desktop: NotifyLevel::Off,
         title: false,
@@ -1932,7 +1932,7 @@ fn with_keys(wishes: &[(&str, &[&str])]) -> Screen {
     let (keys, said) = Keymap::with_overrides(&wishes);
     assert_eq!(said, []);
     let mut screen = Screen::morning(WIDE, colour());
-    screen.state.setup.keys = keys;
+    screen.state.setup.settings.keys = keys;
     screen.todo.clear();
     screen
 }
@@ -2685,14 +2685,17 @@ fn rereads_the_configuration_on_focus_and_on_command() {
     screen.event(Event::ConfigRead(Box::new(ConfigReread {
         file: "~/c".to_owned(),
         server_configs: server_configs.clone(),
-        views: vec![View::default()],
+        settings: Settings {
+            views: vec![View::default()],
+            ..Settings::default()
+        },
         ..ConfigReread::default()
     })));
     assert_eq!(
         asks(&screen).last(),
         Some(&SessionRequest::Configure(server_configs))
     );
-    assert_eq!(screen.state.setup.views.len(), 1);
+    assert_eq!(screen.state.setup.settings.views.len(), 1);
     screen.todo.clear();
     // Where nothing follows from it nobody looks.
     screen.state.setup.readonly = true;

@@ -1,8 +1,9 @@
 //! The two eras of MCP as a host speaks them: with a handshake, or with all of it in each request (2026-07-28).
 
 use serde::Deserialize as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::message::Members;
 use crate::domain::{LogLevel, ProtocolVersion};
 
 /// The keys of `_meta` in which a request of the modern era says who makes it.
@@ -51,7 +52,7 @@ pub(super) struct RequestMeta<'m> {
 
 impl<'m> RequestMeta<'m> {
     /// `None` for a request of the era with a handshake.
-    pub(super) fn of(params: &'m Map<String, Value>) -> Option<Self> {
+    pub(super) fn of(params: &'m Members) -> Option<Self> {
         let meta = params.get("_meta")?;
         Some(Self {
             version: meta.get(VERSION)?.as_str()?,
@@ -68,7 +69,7 @@ pub(super) fn result_for(is_modern: bool, method: &str, result: &str) -> String 
     if !is_modern && !may_have_type {
         return result.to_owned();
     }
-    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
+    let Ok(mut members) = serde_json::from_str::<Members>(result) else {
         return result.to_owned();
     };
     let has_type = members.contains_key("resultType");
@@ -84,7 +85,7 @@ pub(super) fn result_for(is_modern: bool, method: &str, result: &str) -> String 
 }
 
 /// What a result of the modern era needs, where it is missing: a server of the other era says nothing of caching.
-pub(super) fn add_modern_members(members: &mut Map<String, Value>, method: &str) {
+pub(super) fn add_modern_members(members: &mut Members, method: &str) {
     let missing = [
         ("resultType", json!("complete")),
         ("ttlMs", json!(0)),

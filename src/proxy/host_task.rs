@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::ticket;
+use super::{message::Members, ticket};
 use crate::domain::{Status, TaskId, TaskView, Wall};
 
 /// The name of the extension of 2026-07-28.
@@ -45,7 +45,7 @@ pub(super) fn without_related(result: &str) -> Cow<'_, str> {
     if !result.contains(RELATED_TASK) {
         return result.into();
     }
-    let Ok(mut members) = serde_json::from_str::<Map<String, Value>>(result) else {
+    let Ok(mut members) = serde_json::from_str::<Members>(result) else {
         return result.into();
     };
     if let Some(meta) = members.get_mut("_meta").and_then(Value::as_object_mut) {
@@ -72,12 +72,7 @@ pub(super) fn status(view: &TaskView, is_cancelled: bool) -> &'static str {
 }
 
 /// A task as a host sees it.
-pub(super) fn object(
-    view: &TaskView,
-    status: &str,
-    is_modern: bool,
-    now: Wall,
-) -> Map<String, Value> {
+pub(super) fn object(view: &TaskView, status: &str, is_modern: bool, now: Wall) -> Members {
     let task = &view.task;
     let (ttl, poll) = if is_modern {
         ("ttlMs", "pollIntervalMs")

@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     cancel::{PendingCancels, Written},
     era,
     hosts::{self, Cancels, Limit},
-    message::{self, HostMessage},
+    message::{self, HostMessage, Members},
     questions::RelayedQuestions,
     rounds::Round,
     ticket::{ResultPart, failure},
@@ -196,7 +196,7 @@ pub struct Proxy {
     /// The level of log messages that was sent to a server of the other era.
     sent_level: Option<LogLevel>,
     /// The subscriptions of a modern host, and the notifications that they want.
-    subscriptions: BTreeMap<String, Map<String, Value>>,
+    subscriptions: BTreeMap<String, Members>,
     effects: Vec<Effect>,
 }
 
@@ -315,7 +315,7 @@ impl Proxy {
         }
     }
 
-    fn host_notified(&mut self, method: &str, params: &Map<String, Value>) {
+    fn host_notified(&mut self, method: &str, params: &Members) {
         match method {
             "notifications/cancelled" => self.request_cancelled(params),
             "notifications/initialized" => {
@@ -330,13 +330,7 @@ impl Proxy {
         }
     }
 
-    fn requested(
-        &mut self,
-        id: String,
-        method: &str,
-        params: &Map<String, Value>,
-        arguments: Option<String>,
-    ) {
+    fn requested(&mut self, id: String, method: &str, params: &Members, arguments: Option<String>) {
         if !self.meets(&id, params) {
             return;
         }
@@ -367,17 +361,11 @@ impl Proxy {
         }
     }
 
-    fn forward(&mut self, id: String, method: &str, params: &Map<String, Value>) {
+    fn forward(&mut self, id: String, method: &str, params: &Members) {
         self.forward_in_round(0, id, method, params);
     }
 
-    fn forward_in_round(
-        &mut self,
-        rounds: u32,
-        id: String,
-        method: &str,
-        params: &Map<String, Value>,
-    ) {
+    fn forward_in_round(&mut self, rounds: u32, id: String, method: &str, params: &Members) {
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             method: method.to_owned(),

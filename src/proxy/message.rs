@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::domain::without_lone_surrogates;
 
+/// The members of a JSON object.
+pub(super) type Members = Map<String, Value>;
+
 /// A message from the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HostMessage {
@@ -12,13 +15,13 @@ pub(super) enum HostMessage {
     Request {
         id: String,
         method: String,
-        params: Map<String, Value>,
+        params: Members,
         /// The text of `params.arguments` in `tools/call`: a [`Value`] does not hold every number.
         arguments: Option<String>,
     },
     Notification {
         method: String,
-        params: Map<String, Value>,
+        params: Members,
     },
     /// A response to a request of ours.
     Response {

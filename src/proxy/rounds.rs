@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use super::message::Members;
 
 /// A request of the host that goes to the server again once the host has answered the server's questions.
 #[derive(Clone, Debug)]
@@ -10,9 +10,9 @@ pub(super) struct Round {
     /// The id of the host's request.
     pub(super) id: String,
     pub(super) method: String,
-    pub(super) params: Map<String, Value>,
+    pub(super) params: Members,
     pub(super) rounds: u32,
     /// The keys of the questions without an answer.
     pub(super) waiting: BTreeSet<String>,
-    pub(super) responses: Map<String, Value>,
+    pub(super) responses: Members,
 }

@@ -2,8 +2,9 @@
 
 use core::{ops::Range, time::Duration};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::message::Members;
 use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted};
 
 /// The tool that waits for a call and returns its result.
@@ -62,7 +63,7 @@ pub(super) struct BadPart;
 
 impl ResultPart {
     /// From the arguments of [`COLLECT`]; `None` for the whole result. Models write numbers as texts too.
-    pub(super) fn of(arguments: &Map<String, Value>) -> Result<Option<Self>, BadPart> {
+    pub(super) fn of(arguments: &Members) -> Result<Option<Self>, BadPart> {
         let number = |key: &str| match arguments.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::ticket::{self, COLLECT, TASKS};
+use super::{
+    message::Members,
+    ticket::{self, COLLECT, TASKS},
+};
 
 /// What the host has seen of the tools' output schemas.
 #[derive(Debug, Default)]
@@ -33,7 +36,7 @@ impl OutputSchemas {
         is_first: bool,
         offers_tasks: bool,
     ) -> Option<String> {
-        let mut result: Map<String, Value> = serde_json::from_str(result).ok()?;
+        let mut result: Members = serde_json::from_str(result).ok()?;
         let tools = result.get_mut("tools")?.as_array_mut()?;
         // Names that are ours. A server that uses them could forge tickets.
         tools.retain(|tool| {

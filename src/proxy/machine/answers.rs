@@ -1,8 +1,8 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Asked, CallList, CallRole, Proxy, SavedResult};
+use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult};
 use crate::{
     domain::{
         Collected, Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId,
@@ -161,7 +161,7 @@ impl Proxy {
                 self.respond(id, &ended);
             }
             (CallRole::TaskResult, SavedResult::Found(result)) => {
-                let members: Map<String, Value> = serde_json::from_str(result).unwrap_or_default();
+                let members: Members = serde_json::from_str(result).unwrap_or_default();
                 let mut result = Value::Object(members);
                 host_task::relate(&mut result, &task.id);
                 self.respond(id, &result);

@@ -1,7 +1,6 @@
 //! The proxy's requests to the session that have no response yet.
 
-use serde_json::{Map, Value};
-
+use super::Members;
 use crate::domain::{ProtocolVersion, TaskId};
 
 /// A request to the session that waits for its response.
@@ -14,7 +13,7 @@ pub(super) enum Asked {
         method: String,
         is_first_page: bool,
         /// The parameters, if the server may ask something before it answers.
-        params: Option<Map<String, Value>>,
+        params: Option<Members>,
         /// How often it has asked already.
         rounds: u32,
     },
@@ -31,7 +30,7 @@ pub(super) enum Asked {
         id: String,
         task: TaskId,
         method: String,
-        params: Map<String, Value>,
+        params: Members,
     },
     /// The host's calls, for a list of them.
     Calls {

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Proxy};
+use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Members, Proxy};
 use crate::{
     domain::{
         Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
@@ -65,7 +65,7 @@ impl Call {
 
 impl Proxy {
     /// `text` is that of the arguments.
-    pub(super) fn call(&mut self, id: String, params: &Map<String, Value>, text: Option<String>) {
+    pub(super) fn call(&mut self, id: String, params: &Members, text: Option<String>) {
         if self.calls.contains_key(&id) {
             let words = "a request with this id is still open";
             return self.refuse(&id, message::INVALID_REQUEST, words);
@@ -126,7 +126,7 @@ impl Proxy {
     }
 
     /// A request that waits for a task, as long as the host does.
-    pub(super) fn new_wait(&self, tool: &str, params: &Map<String, Value>) -> Call {
+    pub(super) fn new_wait(&self, tool: &str, params: &Members) -> Call {
         let wants_task = self.host.has_tasks && !self.host.is_modern;
         let wants_task = wants_task && params.get("task").is_some_and(Value::is_object);
         let meta = params.get("_meta");
@@ -386,12 +386,7 @@ impl Proxy {
     }
 
     /// [`COLLECT`]: waits for a task, if it is one of this host.
-    pub(super) fn collect(
-        &mut self,
-        id: &str,
-        view: Option<&TaskView>,
-        params: &Map<String, Value>,
-    ) {
+    pub(super) fn collect(&mut self, id: &str, view: Option<&TaskView>, params: &Members) {
         let Some(view) = view else {
             return self.respond(id, &failure(NOT_A_CALL));
         };

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Asked, Call, CallRole, Proxy};
+use super::{Asked, Call, CallRole, Members, Proxy};
 use crate::{
     domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
     proxy::{
@@ -20,7 +20,7 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(30);
 const REASON_BYTES: usize = 400;
 
 impl Proxy {
-    pub(super) fn request_cancelled(&mut self, params: &Map<String, Value>) {
+    pub(super) fn request_cancelled(&mut self, params: &Members) {
         let Some(id) = params.get("requestId").map(Value::to_string) else {
             return;
         };
@@ -165,7 +165,7 @@ impl Proxy {
 }
 
 /// The reason of `notifications/cancelled`, bounded; empty if there is none.
-fn cancel_reason(params: &Map<String, Value>) -> String {
+fn cancel_reason(params: &Members) -> String {
     let reason = params.get("reason").and_then(Value::as_str);
     text::bounded(reason.unwrap_or_default().into(), REASON_BYTES).into_owned()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Host, IntroductionMethod, Proxy};
+use super::{Asked, Host, IntroductionMethod, Members, Proxy};
 use crate::{
     domain::{
         Era, HostCapabilities, HostProfile, Introduction, ProtocolVersion, SessionRequest, TaskId,
@@ -29,7 +29,7 @@ const CAPABILITIES: [&str; 7] = [
 ];
 
 impl Proxy {
-    pub(super) fn initialize(&mut self, id: String, params: &Map<String, Value>) {
+    pub(super) fn initialize(&mut self, id: String, params: &Members) {
         self.meet(params.get("clientInfo"), params.get("capabilities"));
         let asked = params.get("protocolVersion").and_then(Value::as_str);
         let version = asked
@@ -137,11 +137,8 @@ impl Proxy {
 }
 
 /// What a server says of itself: its capabilities, its name, and its instructions.
-fn server_info(
-    introduction: &Introduction,
-    server: &str,
-) -> (Map<String, Value>, Value, Option<Value>) {
-    let result: Map<String, Value> = serde_json::from_str(&introduction.result).unwrap_or_default();
+fn server_info(introduction: &Introduction, server: &str) -> (Members, Value, Option<Value>) {
+    let result: Members = serde_json::from_str(&introduction.result).unwrap_or_default();
     let mut capabilities = Map::new();
     if let Some(offered) = result.get("capabilities").and_then(Value::as_object) {
         for (key, value) in offered {

@@ -2,9 +2,9 @@
 //!
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Asked, Call, CallList, CallRole, Effect, Proxy};
+use super::{Asked, Call, CallList, CallRole, Effect, Members, Proxy};
 use crate::{
     domain::{SessionRequest, TaskId, TaskView},
     proxy::{
@@ -21,12 +21,7 @@ const UNKNOWN_TASK: &str = "unknown task";
 
 impl Proxy {
     /// A request for tasks. Returns false if the host is offered none.
-    pub(super) fn task_requested(
-        &mut self,
-        id: &str,
-        method: &str,
-        params: &Map<String, Value>,
-    ) -> bool {
+    pub(super) fn task_requested(&mut self, id: &str, method: &str, params: &Members) -> bool {
         if self.host.is_modern && !self.host.has_tasks {
             let extensions = json!({"extensions": {EXTENSION: {}}});
             let data = json!({"requiredCapabilities": extensions}).to_string();
@@ -71,7 +66,7 @@ impl Proxy {
         id: String,
         task: TaskId,
         method: &str,
-        params: &Map<String, Value>,
+        params: &Members,
     ) {
         let asked = Asked::Task {
             id,
@@ -88,7 +83,7 @@ impl Proxy {
         id: &str,
         view: Option<&TaskView>,
         method: &str,
-        params: &Map<String, Value>,
+        params: &Members,
     ) {
         match method {
             "tools/call" => return self.round_continues(id, view, params),
@@ -183,7 +178,7 @@ impl Proxy {
         self.respond(id, &result);
     }
 
-    fn update_task(&mut self, id: &str, view: &TaskView, params: &Map<String, Value>) {
+    fn update_task(&mut self, id: &str, view: &TaskView, params: &Members) {
         let responses = params.get("inputResponses").and_then(Value::as_object);
         self.answer_from_host(view, responses);
         self.respond(id, &json!({}));
@@ -229,7 +224,7 @@ impl Proxy {
         }
     }
 
-    fn host_task(&self, view: &TaskView) -> Map<String, Value> {
+    fn host_task(&self, view: &TaskView) -> Members {
         let status = host_task::status(view, self.cancelled.contains(&view.task.id));
         host_task::object(view, status, self.host.is_modern, self.now.wall)
     }

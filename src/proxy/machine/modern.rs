@@ -1,8 +1,8 @@
 //! Hosts of the modern era (2026-07-28): no handshake, subscriptions, and questions in rounds.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Asked, CallRole, Effect, IntroductionMethod, Proxy};
+use super::{Asked, CallRole, Effect, IntroductionMethod, Members, Proxy};
 use crate::{
     domain::{GaveUpReason, TaskView},
     proxy::{
@@ -24,7 +24,7 @@ fn asked_for(list: &str) -> String {
 
 impl Proxy {
     /// Notes what a request of the modern era says of its host. Returns whether it can be served.
-    pub(super) fn meets(&mut self, id: &str, params: &Map<String, Value>) -> bool {
+    pub(super) fn meets(&mut self, id: &str, params: &Members) -> bool {
         let Some(meta) = RequestMeta::of(params) else {
             self.host.is_modern = false;
             return true;
@@ -49,7 +49,7 @@ impl Proxy {
     }
 
     /// Opens a subscription: what it asks for is accepted, as far as the server notifies of it.
-    pub(super) fn subscribe(&mut self, id: String, params: &Map<String, Value>) {
+    pub(super) fn subscribe(&mut self, id: String, params: &Members) {
         let asked = params.get("notifications").and_then(Value::as_object);
         let mut accepted = asked.cloned().unwrap_or_default();
         let offered = self.introduction.as_ref().map(|it| it.result.as_str());
@@ -148,12 +148,7 @@ impl Proxy {
     }
 
     /// A call that the host makes again, with answers to the questions of a task.
-    pub(super) fn round_continues(
-        &mut self,
-        id: &str,
-        view: Option<&TaskView>,
-        params: &Map<String, Value>,
-    ) {
+    pub(super) fn round_continues(&mut self, id: &str, view: Option<&TaskView>, params: &Members) {
         let Some(view) = view else {
             // Nothing may run a second time.
             let words = "unknown requestState: that call is not open";

@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Asked, CallRole, Effect, Proxy};
+use super::{Asked, CallRole, Effect, Members, Proxy};
 use crate::{
     domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
     proxy::{host_task, message, questions::Relayed},
@@ -184,7 +184,7 @@ impl Proxy {
     }
 
     /// The questions of a task as a modern host gets them: in a round, or with the task.
-    pub(super) fn input_requests(&self, view: &TaskView) -> Map<String, Value> {
+    pub(super) fn input_requests(&self, view: &TaskView) -> Members {
         let open = view.task.questions.iter().filter(|it| it.is_open());
         let requests = open.filter_map(|question| {
             let params = self.shown(question.kind, &question.request)?;
@@ -195,11 +195,7 @@ impl Proxy {
     }
 
     /// Answers questions with what a modern host sent for them, by their keys.
-    pub(super) fn answer_from_host(
-        &mut self,
-        view: &TaskView,
-        responses: Option<&Map<String, Value>>,
-    ) {
+    pub(super) fn answer_from_host(&mut self, view: &TaskView, responses: Option<&Members>) {
         for (key, response) in responses.into_iter().flatten() {
             let mut open = view.task.questions.iter().filter(|it| it.is_open());
             let Some(question) = open.find(|question| question.has_key(key)) else {

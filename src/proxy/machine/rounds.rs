@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Effect, Proxy};
+use super::{Effect, Members, Proxy};
 use crate::{
     domain::QuestionKind,
     proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},
@@ -25,14 +25,14 @@ impl Proxy {
     /// asks something.
     pub(super) fn begins_round(
         &mut self,
-        (id, method, params): (&str, &str, &Map<String, Value>),
+        (id, method, params): (&str, &str, &Members),
         rounds: u32,
         result: &str,
     ) -> bool {
         if !result.contains("\"input_required\"") {
             return false;
         }
-        let result: Map<String, Value> = serde_json::from_str(result).unwrap_or_default();
+        let result: Members = serde_json::from_str(result).unwrap_or_default();
         if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
             return false;
         }

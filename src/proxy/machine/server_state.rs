@@ -1,9 +1,9 @@
 //! What a server keeps for its host: the resources that it has subscribed to, and the level of its log messages. Hosts
 //! share a connection, and a connection can be replaced, so the driver hears of both.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Asked, Proxy};
+use super::{Asked, Members, Proxy};
 use crate::{domain::SessionRequest, proxy::era};
 
 /// The most subscriptions of one host that outlive a connection.
@@ -11,7 +11,7 @@ const RESOURCES: usize = 1000;
 
 impl Proxy {
     /// Notes what a request of the host changes there.
-    pub(super) fn note_server_state(&mut self, method: &str, params: &Map<String, Value>) {
+    pub(super) fn note_server_state(&mut self, method: &str, params: &Members) {
         let uri = params.get("uri").and_then(Value::as_str);
         let resources = &mut self.host.profile.resources;
         let has_changed = match (method, uri) {

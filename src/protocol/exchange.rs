@@ -215,6 +215,9 @@ impl HttpError {
     }
 }
 
+/// The response to a request: the JSON text of its result, or the error.
+pub type RpcOutcome<'r> = Result<&'r str, RpcError>;
+
 /// A JSON-RPC error object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcError {

@@ -15,7 +15,9 @@ pub use decode::{
     CallResult, Incoming, InitializeResult, decode, parse_call_result, parse_initialize_result,
     parse_tool_page,
 };
-pub use exchange::{Body, ExchangeEvent, HttpError, Method, OriginError, Request, RpcError};
+pub use exchange::{
+    Body, ExchangeEvent, HttpError, Method, OriginError, Request, RpcError, RpcOutcome,
+};
 pub use tasks::{
     CallOutcome, DiscoverResult, InputRequest, TaskObject, classify_call_result,
     parse_discover_result, parse_task_object, parse_task_page,

@@ -17,7 +17,7 @@ use crate::{
         queued_requests::{QueuedRequest, Wanted},
         server_task_poll::{ServerTaskPoll, made},
     },
-    protocol::{self, RpcError, TaskObject, encode},
+    protocol::{self, RpcOutcome, TaskObject, encode},
 };
 
 /// The maximum number of tasks adopted at once: each is a row, a record on disk and polled from then on.
@@ -55,11 +55,7 @@ impl Link {
     }
 
     /// The server's list of one client's checkpoints, or why there is none.
-    pub(super) fn checkpoints_listed(
-        &mut self,
-        ask: SessionRequestId,
-        outcome: Result<&str, RpcError>,
-    ) {
+    pub(super) fn checkpoints_listed(&mut self, ask: SessionRequestId, outcome: RpcOutcome<'_>) {
         let name = &self.record.name;
         let outcome = match outcome.map(protocol::parse_call_result) {
             Ok(answer) if !answer.is_error => {
@@ -174,7 +170,7 @@ impl Link {
         ask: SessionRequestId,
         mut so_far: Vec<TaskId>,
         mut cursors: Vec<String>,
-        outcome: Result<&str, RpcError>,
+        outcome: RpcOutcome<'_>,
     ) {
         let result = match outcome {
             Ok(result) => result,
@@ -215,7 +211,7 @@ impl Link {
         ask: SessionRequestId,
         server_task: &str,
         (kind, has_other): (TaskKind, bool),
-        outcome: Result<&str, RpcError>,
+        outcome: RpcOutcome<'_>,
     ) {
         let name = self.record.name.clone();
         match outcome.map(protocol::parse_task_object) {

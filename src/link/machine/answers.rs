@@ -14,7 +14,7 @@ use crate::{
         in_flight::{InFlight, RequestKind},
         replies::AT_ONCE,
     },
-    protocol::{self, CallOutcome, Incoming, RpcError, encode},
+    protocol::{self, CallOutcome, Incoming, RpcError, RpcOutcome, encode},
 };
 
 /// How much of a result's first line the row shows, in bytes.
@@ -223,7 +223,7 @@ impl Link {
     }
 
     /// The answer to one of our requests, on whatever stream it came.
-    fn responded(&mut self, request_id: &str, outcome: Result<&str, RpcError>) {
+    fn responded(&mut self, request_id: &str, outcome: RpcOutcome<'_>) {
         let needed_advance = std::mem::replace(&mut self.schedule.needs_advance, true);
         if let Some(id) = self.index.of_request(request_id).cloned() {
             self.note_served();
@@ -254,11 +254,7 @@ impl Link {
     }
 
     /// A short request was answered, by a result or an error.
-    pub(super) fn in_flight_answered(
-        &mut self,
-        in_flight: InFlight,
-        outcome: Result<&str, RpcError>,
-    ) {
+    pub(super) fn in_flight_answered(&mut self, in_flight: InFlight, outcome: RpcOutcome<'_>) {
         self.schedule.needs_advance = true;
         self.session.answers = self.session.answers.wrapping_add(1);
         if !matches!(
@@ -330,7 +326,7 @@ impl Link {
         }
     }
 
-    fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: Result<&str, RpcError>) {
+    fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: RpcOutcome<'_>) {
         self.index.remove_request(request_id);
         let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;

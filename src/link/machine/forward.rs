@@ -10,7 +10,7 @@ use crate::{
         Forwarded, HostProfile, Introduction, RequestError, SessionRequestId, SessionResponse, text,
     },
     link::in_flight::RequestKind,
-    protocol::{RpcError, encode},
+    protocol::{RpcOutcome, encode},
 };
 
 impl Link {
@@ -102,11 +102,7 @@ impl Link {
         self.forward(0, method, &params.to_string(), &HostProfile::default());
     }
 
-    pub(super) fn forward_answered(
-        &mut self,
-        ask: SessionRequestId,
-        outcome: Result<&str, RpcError>,
-    ) {
+    pub(super) fn forward_answered(&mut self, ask: SessionRequestId, outcome: RpcOutcome<'_>) {
         let forwarded = match outcome {
             Ok(result) => Forwarded::Result(result.to_owned()),
             Err(error) => Forwarded::Error(serde_json::to_string(&error).unwrap_or_default()),

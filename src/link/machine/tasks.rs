@@ -17,7 +17,7 @@ use crate::{
         server_task_poll::{ServerTaskPoll, is_before, made},
         time::{earliest, jittered},
     },
-    protocol::{self, HttpError, RpcError, TaskObject, encode},
+    protocol::{self, HttpError, RpcError, RpcOutcome, TaskObject, encode},
 };
 
 /// The maximum number of concurrent polls.
@@ -257,7 +257,7 @@ impl Link {
     }
 
     /// A poll got a response.
-    pub(super) fn polled(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+    pub(super) fn polled(&mut self, id: &TaskId, outcome: RpcOutcome<'_>) {
         match outcome.map(protocol::parse_task_object) {
             Ok(Some(shape)) => {
                 self.heard_of(id);
@@ -438,7 +438,7 @@ impl Link {
     }
 
     /// `tasks/result` was answered.
-    pub(super) fn fetched(&mut self, id: &TaskId, outcome: Result<&str, RpcError>) {
+    pub(super) fn fetched(&mut self, id: &TaskId, outcome: RpcOutcome<'_>) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Mono, NoticeLevel, NotifyReason, OverallProgress, RequestError, SessionRequest,
+    Mono, NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
     SessionResponse, Status, TaskId, text, whole_percent,
 };
 
@@ -53,11 +53,7 @@ pub(super) fn send_alerts(state: &mut State) {
 }
 
 /// Sends the alerts that are this screen's to announce.
-pub(super) fn on_announced(
-    state: &mut State,
-    mut alerts: Vec<Alert>,
-    outcome: Result<SessionResponse, RequestError>,
-) {
+pub(super) fn on_announced(state: &mut State, mut alerts: Vec<Alert>, outcome: SessionOutcome) {
     // Without an answer nobody knows what other screens did, and one alert too many is better than none.
     if let Ok(SessionResponse::Announce(ours)) = outcome {
         alerts.retain(|alert| ours.contains(&alert.id));

@@ -1,6 +1,8 @@
 //! Responses of the session to requests.
 
-use crate::domain::{NoticeLevel, RequestError, SessionRequestId, SessionResponse, Tool, text};
+use crate::domain::{
+    NoticeLevel, RequestError, SessionOutcome, SessionRequestId, SessionResponse, Tool, text,
+};
 
 use super::{
     CallForm, Menu, Overlay, Pane, Stage, State, Tab,
@@ -13,11 +15,7 @@ use super::{
     task_actions,
 };
 
-pub(super) fn on_response(
-    state: &mut State,
-    request: SessionRequestId,
-    response: Result<SessionResponse, RequestError>,
-) {
+pub(super) fn on_response(state: &mut State, request: SessionRequestId, response: SessionOutcome) {
     let Some(pending) = state.requests.pending.remove(&request) else {
         return;
     };

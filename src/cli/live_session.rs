@@ -21,8 +21,8 @@ use crate::{
     },
     config::{self, Config},
     domain::{
-        CutReason, Notice, NoticeLevel, RequestError, ServerConfigs, ServerName, ServerRef,
-        ServerView, SessionEvent, SessionRequest, SessionRequestId, SessionResponse, TaskId,
+        CutReason, Notice, NoticeLevel, ServerConfigs, ServerName, ServerRef, ServerView,
+        SessionEvent, SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId,
         TaskView, text,
     },
     engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
@@ -274,7 +274,7 @@ impl LiveSession {
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
-    ) -> Result<Result<SessionResponse, RequestError>, CliError> {
+    ) -> Result<SessionOutcome, CliError> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
             let Ok(event) = tokio::time::timeout(SILENT_WAIT, self.next(context)).await else {

@@ -76,7 +76,7 @@ pub use rate_limit::RateLimit;
 pub use record::{Attempt, CallOptions, Phase, Row, Task, TaskEnd, TaskError, TaskErrorKind};
 pub use repair::{replace_lone_surrogates, without_lone_surrogates, without_nan};
 pub use request::{
-    Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionRequest,
+    Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionOutcome, SessionRequest,
     SessionRequestId, SessionResponse, SignInPage,
 };
 pub use result::{

@@ -172,6 +172,9 @@ impl SessionRequest {
     }
 }
 
+/// The outcome of a request.
+pub type SessionOutcome = Result<SessionResponse, RequestError>;
+
 /// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -280,7 +283,7 @@ pub enum SessionEvent {
         #[serde(rename = "ask")]
         request: SessionRequestId,
         /// How the request went.
-        outcome: Result<SessionResponse, RequestError>,
+        outcome: SessionOutcome,
     },
     /// A message for the user.
     Notice(Notice),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    domain::{RequestError, SessionEvent, SessionRequest, SessionRequestId, SessionResponse},
+    domain::{RequestError, SessionEvent, SessionOutcome, SessionRequest, SessionRequestId},
     engine::snapshots::{ReaderId, Snapshots},
 };
 
@@ -54,7 +54,7 @@ impl PendingRequests {
         &mut self,
         snapshots: &Snapshots,
         number: SessionRequestId,
-        outcome: Result<SessionResponse, RequestError>,
+        outcome: SessionOutcome,
     ) {
         if let Some(asked) = self.open.remove(&number) {
             snapshots.tell(

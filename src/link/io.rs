@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{
-        EventId, RequestError, Row, SessionRequest, SessionRequestId, SessionResponse, Task, Wall,
-    },
+    domain::{EventId, Row, SessionOutcome, SessionRequest, SessionRequestId, Task, Wall},
     protocol::{ExchangeEvent, Request},
 };
 
@@ -90,7 +88,7 @@ pub enum Output {
         /// The number of the request.
         ask: SessionRequestId,
         /// How it went.
-        outcome: Result<SessionResponse, RequestError>,
+        outcome: SessionOutcome,
         /// The save to wait for.
         after: Option<SaveToken>,
     },

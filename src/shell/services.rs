@@ -20,8 +20,8 @@ use crate::{
     config::{self, FileMark, consent, import},
     domain::{
         LinkState, OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
-        SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
-        server_url, text,
+        SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
+        decode_base64, server_url, text,
     },
     engine::{Clock, FailPoint, PanicIn, ReadError, Session, Subscription, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
@@ -223,7 +223,7 @@ impl SessionServices {
     fn answered(
         &self,
         (read, use_): (SavedRead, Option<PartUse>),
-        outcome: Result<SessionResponse, RequestError>,
+        outcome: SessionOutcome,
     ) -> Vec<Event> {
         let saved = match outcome {
             Ok(SessionResponse::Read(saved)) => Ok(saved),

@@ -6,8 +6,7 @@ use crate::{
         keymap::Action, question, requests::request_for, session::RequestPurpose,
     },
     domain::{
-        Answer, NoticeLevel, RequestError, ServerTask, SessionRequest, SessionResponse, Stamp,
-        Task, TaskId, text,
+        Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId, text,
     },
 };
 
@@ -178,7 +177,7 @@ pub(in crate::app) fn on_answer_saved(
     task: &TaskId,
     key: &str,
     choice: &str,
-    response: Result<SessionResponse, RequestError>,
+    response: SessionOutcome,
 ) {
     let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Question(form) if form.task == *task && form.key == *key);
     let index = state.dialogs.stack.iter().position(is_it);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Driver;
 use crate::{
     domain::{
-        Collected, HostProfile, NewCall, RequestError, ServerName, SessionEvent, SessionRequest,
-        SessionRequestId, SessionResponse, Stamp, TaskId, TaskView,
+        Collected, HostProfile, NewCall, RequestError, ServerName, SessionEvent, SessionOutcome,
+        SessionRequest, SessionRequestId, SessionResponse, Stamp, TaskId, TaskView,
     },
     engine::snapshots::ReaderId,
     link::Input,
@@ -113,7 +113,7 @@ impl Driver<'_> {
         asked: &SessionRequest,
         from: Option<ReaderId>,
         now: Stamp,
-    ) -> Result<SessionResponse, RequestError> {
+    ) -> SessionOutcome {
         match asked {
             SessionRequest::Roots { number, roots, .. } => {
                 if let Some(reader) = from {
@@ -140,7 +140,7 @@ impl Driver<'_> {
         from: Option<ReaderId>,
         waits: bool,
         now: Stamp,
-    ) -> Result<SessionResponse, RequestError> {
+    ) -> SessionOutcome {
         self.publish_changes(now);
         // What is not saved yet is not published either.
         let is_held = self.links.iter().any(|linked| linked.link.holds(id));

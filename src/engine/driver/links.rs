@@ -11,8 +11,8 @@ use crate::{
     auth::TokenManager,
     domain::{
         EventId, LinkRecord, MissingVariable, NoticeLevel, ProtocolVersion, RequestError,
-        ServerName, ServerObstacle, ServerRef, SessionEvent, SessionResponse, SharedByteCount,
-        Stamp, Task, Wall, server_url,
+        ServerName, ServerObstacle, ServerRef, SessionEvent, SessionOutcome, SessionResponse,
+        SharedByteCount, Stamp, Task, Wall, server_url,
     },
     engine::{
         driver::{
@@ -318,7 +318,7 @@ impl Driver<'_> {
         &mut self,
         server: Option<&ServerName>,
         is_on: Option<bool>,
-    ) -> Result<SessionResponse, RequestError> {
+    ) -> SessionOutcome {
         let (of, name) = match server {
             Some(name) => {
                 let index = self.index_of(name);

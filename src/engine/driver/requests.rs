@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionRequest,
-        SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
+        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionOutcome,
+        SessionRequest, SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
     },
     engine::{
         driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver},
@@ -21,7 +21,7 @@ enum Route {
     Link(usize),
     /// The driver, because no link holds the task.
     SavedTask(TaskId),
-    Answer(Result<SessionResponse, RequestError>),
+    Answer(SessionOutcome),
     /// The end of a job that is under way.
     Later,
 }
@@ -96,11 +96,7 @@ impl Driver<'_> {
         }
     }
 
-    pub(super) fn respond(
-        &mut self,
-        number: SessionRequestId,
-        outcome: Result<SessionResponse, RequestError>,
-    ) {
+    pub(super) fn respond(&mut self, number: SessionRequestId, outcome: SessionOutcome) {
         self.open.answer(self.snapshots, number, outcome);
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        Era, LostReason, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
+        Era, LostReason, Phase, ProtocolVersion, RequestError, SessionOutcome, SessionRequestId,
         Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
@@ -189,11 +189,7 @@ impl Link {
         }
     }
 
-    pub(super) fn answer(
-        &mut self,
-        ask: SessionRequestId,
-        outcome: Result<SessionResponse, RequestError>,
-    ) {
+    pub(super) fn answer(&mut self, ask: SessionRequestId, outcome: SessionOutcome) {
         self.out.push(Output::Answer {
             ask,
             outcome,

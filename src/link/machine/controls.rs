@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ActionRefusal, ControlKind, Phase, RequestError, ServerSupport, SessionResponse, Status,
-        Task, TaskId, text,
+        ActionRefusal, ControlKind, Phase, RequestError, ServerSupport, SessionOutcome,
+        SessionResponse, Status, Task, TaskId, text,
     },
     link::{
         active_task::PendingControl, checkpoint::Follow, connection::ConnectionState,
@@ -79,7 +79,7 @@ impl Link {
     }
 
     /// Asks the server's pause tool to stop the call at a checkpoint.
-    pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    pub(super) fn ask_pause(&mut self, id: &TaskId) -> SessionOutcome {
         let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
@@ -117,7 +117,7 @@ impl Link {
     }
 
     /// Cancels: by notification where a call is out, at once where nothing runs.
-    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> SessionOutcome {
         let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
@@ -201,7 +201,7 @@ impl Link {
 
     /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
     /// say nothing to a cancel, so this is the one proof that can be had.
-    fn end_process(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    fn end_process(&mut self, id: &TaskId) -> SessionOutcome {
         let others = self.others_at_work(id);
         let name = self.record.name.clone();
         if others > 0 {

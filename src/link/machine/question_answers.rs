@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::{Link, questions::refusal};
 use crate::{
     domain::{
-        Answer, Mono, Question, QuestionSource, RequestError, SessionResponse, Status,
-        TaskErrorKind, TaskId,
+        Answer, Mono, Question, QuestionSource, RequestError, SessionOutcome, SessionResponse,
+        Status, TaskErrorKind, TaskId,
     },
     link::{
         active_task::{ActiveTask, new_attempt},
@@ -31,7 +31,7 @@ impl Link {
         id: &TaskId,
         key: Option<&str>,
         answer: &Answer,
-    ) -> Result<SessionResponse, RequestError> {
+    ) -> SessionOutcome {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
             RequestError::Usage(format!(

@@ -4,7 +4,7 @@ use super::Link;
 use crate::{
     domain::{
         ActionRefusal, ControlKind, LostReason, Phase, ProtocolVersion, RequestError,
-        SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
+        SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
         active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
@@ -98,7 +98,7 @@ impl Link {
     }
 
     /// Carries out a request that is answered at once.
-    fn carry_out(&mut self, what: SessionRequest) -> Result<SessionResponse, RequestError> {
+    fn carry_out(&mut self, what: SessionRequest) -> SessionOutcome {
         let now = self.now;
         match what {
             SessionRequest::Pause(id) => self.ask_pause(&id),
@@ -220,17 +220,13 @@ impl Link {
             .then(|| RequestError::Settled(format!("{id} has ended ({word})")))
     }
 
-    fn with(
-        &mut self,
-        id: &TaskId,
-        change: impl FnOnce(&mut ActiveTask),
-    ) -> Result<SessionResponse, RequestError> {
+    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut ActiveTask)) -> SessionOutcome {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         change(active);
         Ok(SessionResponse::Accepted)
     }
 
-    fn ask_resume(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    fn ask_resume(&mut self, id: &TaskId) -> SessionOutcome {
         self.retry_auth();
         let refusal = self.control_refusal(id, ControlKind::Resuming);
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
@@ -309,7 +305,7 @@ impl Link {
         self.show_all();
     }
 
-    fn give_up(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    fn give_up(&mut self, id: &TaskId) -> SessionOutcome {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         let is_unheard = active.was_cancelled() && active.control.is_none();
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
@@ -325,7 +321,7 @@ impl Link {
         Ok(SessionResponse::Accepted)
     }
 
-    fn forget(&mut self, id: &TaskId) -> Result<SessionResponse, RequestError> {
+    fn forget(&mut self, id: &TaskId) -> SessionOutcome {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.task.forgotten_at = Some(now.wall);

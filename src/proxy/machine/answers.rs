@@ -5,18 +5,14 @@ use serde_json::{Value, json};
 use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult};
 use crate::{
     domain::{
-        Collected, Forwarded, RequestError, SessionResponse, Status, Task, TaskErrorKind, TaskId,
+        Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskErrorKind, TaskId,
         TaskView, text,
     },
     proxy::{cancel::Written, host_task, message, ticket::failure},
 };
 
 impl Proxy {
-    pub(super) fn answered(
-        &mut self,
-        asked: Asked,
-        outcome: Result<SessionResponse, RequestError>,
-    ) {
+    pub(super) fn answered(&mut self, asked: Asked, outcome: SessionOutcome) {
         match (asked, outcome) {
             (Asked::Introduce(host), Ok(SessionResponse::Introduced(introduction))) => {
                 self.introduced(host, introduction);

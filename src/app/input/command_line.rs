@@ -78,6 +78,14 @@ pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
     true
 }
 
+/// Does this with the server of this name, or replies that there is none.
+fn on_server(state: &mut State, name: &str, act: impl FnOnce(&mut State, ServerName)) {
+    match named(state, name) {
+        Some(server) => act(state, server),
+        None => state.reply(unknown_server(state, name)),
+    }
+}
+
 /// Runs a command that takes the rest of the line.
 fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
     match action {
@@ -89,26 +97,17 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
         Action::SignIn if state.setup.readonly => {
             state.reply(READ_ONLY);
         }
-        Action::SignIn => match named(state, rest) {
-            Some(server) => sign_in_at(state, &server),
-            None => state.reply(unknown_server(state, rest)),
-        },
+        Action::SignIn => on_server(state, rest, |state, server| sign_in_at(state, &server)),
         Action::ShowTools => {
             let name = rest.strip_prefix("-s ").unwrap_or(rest).trim();
-            match named(state, name) {
-                Some(server) => show_tools(state, server),
-                None => state.reply(unknown_server(state, name)),
-            }
+            on_server(state, name, show_tools);
         }
         Action::AddServer => {
             if let Err(error) = add_url(state, rest) {
                 state.reply(invalid_url(&error));
             }
         }
-        Action::Adopt => match named(state, rest) {
-            Some(server) => adopt_from(state, server),
-            None => state.reply(unknown_server(state, rest)),
-        },
+        Action::Adopt => on_server(state, rest, adopt_from),
         Action::Views if word == "save-view" => save_view(state, rest),
         Action::Views => match state.setup.settings.views.iter().find(|it| it.name == rest) {
             Some(view) => {

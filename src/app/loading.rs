@@ -82,17 +82,12 @@ pub(super) fn request_missing_data(state: &mut State) {
     let shown = (state.detail.tab == Tab::Result || is_copying(state)).then_some(&id);
     let results = &mut state.detail.results;
     results.retain(|of, text| !text.has_failed() || Some(of) == shown);
-    if has_result
-        && !state.detail.results.contains_key(&id)
-        && (state.detail.tab == Tab::Result || is_copying(state))
-    {
-        state.detail.results.insert(
-            id.clone(),
-            ResultText {
-                is_asked: true,
-                ..ResultText::default()
-            },
-        );
+    if has_result && shown.is_some() && !results.contains_key(&id) {
+        let asked = ResultText {
+            is_asked: true,
+            ..ResultText::default()
+        };
+        results.insert(id.clone(), asked);
         state.command(Command::ReadResult(id.clone()));
     }
     request_traffic(state, &id, saved);

@@ -96,25 +96,21 @@ fn marks_line(state: &State) -> String {
 
 /// `reindex: pause requested 8 s ago, still running (2.1k); after 60 s this counts as "did not stop"`.
 fn control_line(state: &State, now: Stamp) -> Option<String> {
-    let (task_row, asked) = state
+    let (task, asked) = state
         .totals
         .by_outcome
         .asked
         .iter()
         .filter_map(|(_, id)| state.task(id))
         .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
-        .find_map(|task_row| task_row.view.task.control.map(|asked| (task_row, asked)))?;
+        .map(|task_row| &task_row.view.task)
+        .find_map(|task| task.control.map(|asked| (task, asked)))?;
     let age = now.wall.since(asked.at);
-    let title = task_row.view.task.title();
+    let title = task.title();
     let since = text::span(age);
-    let at = task_row
-        .view
-        .task
-        .progress
-        .as_ref()
-        .map_or(String::new(), |progress| {
-            format!(" at step {}", text::amount(progress.value))
-        });
+    let at = task.progress.as_ref().map_or(String::new(), |progress| {
+        format!(" at step {}", text::amount(progress.value))
+    });
     Some(match asked.what {
         ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
             "{title}: pause requested {since} ago, still running{at}; waiting up to {DID_NOT_STOP_S} s"

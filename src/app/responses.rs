@@ -1,7 +1,8 @@
 //! Responses of the session to requests.
 
 use crate::domain::{
-    NoticeLevel, RequestError, SessionOutcome, SessionRequestId, SessionResponse, Tool, text,
+    NoticeLevel, RequestError, SessionOutcome, SessionRequestId, SessionResponse, TaskId, Tool,
+    text,
 };
 
 use super::{
@@ -36,23 +37,7 @@ pub(super) fn on_response(state: &mut State, request: SessionRequestId, response
             update_call_forms(state);
         }
         (RequestPurpose::Start(id), Ok(SessionResponse::Started(started))) => {
-            state.show_toast(NoticeLevel::Info, &format!("{started} started"));
-            let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if form.sent.as_ref() == Some(&id));
-            let index = state.dialogs.stack.iter().position(is_ours);
-            state
-                .dialogs
-                .drafts
-                .retain(|_, it| it.sent.as_ref() != Some(&id));
-            let Some(index) = index else {
-                // The form was closed meanwhile, so the user is elsewhere.
-                return;
-            };
-            state.dialogs.stack.remove(index);
-            state.pane = Pane::Tasks;
-            // Only the Now tab has something to show for a new task.
-            show_tab(state, Tab::Now);
-            state.list.wanted = Some(started);
-            select::rebuild(state);
+            on_started(state, &id, started);
         }
         (RequestPurpose::Start(id), Err(error)) => {
             let matches_form = |form: &CallForm| form.sent.as_ref() == Some(&id);
@@ -97,6 +82,23 @@ pub(super) fn on_response(state: &mut State, request: SessionRequestId, response
         (_, Err(error)) => show_error(state, &error),
         (_, Ok(_)) => {}
     }
+}
+
+/// A call was saved: its form closes, and the list shows it, unless the user has closed the form meanwhile.
+fn on_started(state: &mut State, asked: &TaskId, started: TaskId) {
+    state.show_toast(NoticeLevel::Info, &format!("{started} started"));
+    let is_its = |form: &CallForm| form.sent.as_ref() == Some(asked);
+    state.dialogs.drafts.retain(|_, draft| !is_its(draft));
+    let is_ours = |overlay: &Overlay| matches!(overlay, Overlay::Call(form) if is_its(form));
+    let Some(index) = state.dialogs.stack.iter().position(is_ours) else {
+        return;
+    };
+    state.dialogs.stack.remove(index);
+    state.pane = Pane::Tasks;
+    // Only the Now tab has something to show for a new task.
+    show_tab(state, Tab::Now);
+    state.list.wanted = Some(started);
+    select::rebuild(state);
 }
 
 fn show_error(state: &mut State, error: &RequestError) {

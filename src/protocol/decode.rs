@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::value::RawValue;
 use smallvec::{SmallVec, smallvec};
 
@@ -108,6 +108,25 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
     Deserialize::deserialize(value).map(Some)
 }
 
+/// A progress notification as every SDK writes it, by far the most frequent message, read in one pass. Any other message
+/// fails at its first other key or at its method.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgressMessage<'a> {
+    #[serde(default, rename = "jsonrpc")]
+    _version: IgnoredAny,
+    #[serde(rename = "method")]
+    _method: ProgressMethod,
+    #[serde(borrow)]
+    params: ProgressParams<'a>,
+}
+
+#[derive(Deserialize)]
+enum ProgressMethod {
+    #[serde(rename = "notifications/progress")]
+    Progress,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgressParams<'a> {
@@ -158,6 +177,9 @@ pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
 }
 
 fn decode_one(data: &str) -> Option<Incoming<'_>> {
+    if let Ok(message) = serde_json::from_str::<ProgressMessage<'_>>(data) {
+        return progress(message.params);
+    }
     match serde_json::from_str(data) {
         Ok(message) => interpret(message),
         Err(_) if data == "null" => None,

@@ -19,7 +19,7 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
             "Pause requested {} ago; the server has not stopped the call yet.",
             text::span(now.wall.since(asked.at))
         ),
-        None => "The pause is over; Esc closes this.".to_owned(),
+        None => "The task is no longer pausing. Press Esc to close this dialog.".to_owned(),
     };
     let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
     let stop = MenuItem::new('s', "cancel the call now and keep the checkpoint", stop);

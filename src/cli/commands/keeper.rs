@@ -113,10 +113,9 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
     let found = stop_keeper(&context.paths)?;
     if found.is_some() && !lost.is_empty() {
         let calls = text::plural(lost.len(), "call");
-        context.warn(format!(
-            "{calls} cut that can't be resumed: {}",
-            lost.join(", ")
-        ));
+        let verb = if lost.len() == 1 { "was" } else { "were" };
+        let ids = lost.join(", ");
+        context.warn(format!("{calls} {verb} cut and can't be resumed: {ids}"));
     }
     report(context, found.as_ref(), |what| format!("stopped {what}"))
 }

@@ -18,26 +18,6 @@ use longhaul::{
 
 use super::support::*;
 
-fn asks(screen: &Screen) -> Vec<SessionRequest> {
-    screen
-        .todo
-        .iter()
-        .filter_map(|command| match command {
-            Command::Request(_, ask) => Some(ask.clone()),
-            _ => None,
-        })
-        .collect()
-}
-
-fn answer(screen: &Screen) -> String {
-    screen
-        .state
-        .messages
-        .reply
-        .as_ref()
-        .map_or(String::new(), |reply| reply.text.clone())
-}
-
 fn news(screen: &mut Screen, view: longhaul::domain::TaskView) {
     screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
 }
@@ -2236,13 +2216,6 @@ fn form_of(size: (u16, u16), schema: &str) -> Screen {
     screen.go_to("q7m2xk").keys("esc n enter");
     screen.answer_with(vec![tool]).keys("enter");
     screen
-}
-
-fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
-    match screen.state.dialogs.stack.last() {
-        Some(Overlay::Call(form)) => form,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

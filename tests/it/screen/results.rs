@@ -4,11 +4,6 @@ use longhaul::app::{Command, Event, SaveContent, Tab};
 
 use super::support::*;
 
-fn answer(screen: &Screen) -> String {
-    let notice = screen.state.messages.reply.as_ref();
-    notice.map_or(String::new(), |notice| notice.text.clone())
-}
-
 /// A zoomed result tab with this result.
 fn with_result(size: (u16, u16), json: &str) -> Screen {
     let mut screen = Screen::morning(size, colour());

@@ -1,30 +1,11 @@
 //! A key acts on what the user sees selected, and never on what takes its place; what the user typed stays.
 
-use std::sync::Arc;
-
 use longhaul::{
-    app::{Command, Event, ListRow, Overlay, Pane, visible_lanes},
-    domain::{SessionEvent, SessionRequest, Status, TaskId, TaskView},
+    app::{Command, Event, ListRow, Pane, visible_lanes},
+    domain::{SessionEvent, SessionRequest, Status, TaskId},
 };
 
 use super::support::*;
-
-fn asks(screen: &Screen) -> Vec<SessionRequest> {
-    let asked = |command: &Command| match command {
-        Command::Request(_, ask) => Some(ask.clone()),
-        _ => None,
-    };
-    screen.todo.iter().filter_map(asked).collect()
-}
-
-fn reply(screen: &Screen) -> String {
-    let reply = screen.state.messages.reply.as_ref();
-    reply.map_or(String::new(), |reply| reply.text.clone())
-}
-
-fn news(screen: &mut Screen, view: TaskView) {
-    screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
-}
 
 fn is_listed(screen: &Screen, name: &str) -> bool {
     let row = ListRow::Task(id(name));
@@ -37,10 +18,7 @@ fn the_selected_item_of_a_dialog_stays_selected() {
     screen.keys("q").wait(500).keys("j j");
     screen.todo.clear();
     // With the call that would be lost, the item before the selected one goes.
-    news(
-        &mut screen,
-        settled(morning().remove(6), Status::Completed, 0),
-    );
+    screen.news(settled(morning().remove(6), Status::Completed, 0));
     screen.keys("enter");
     let cancels = |ask: &SessionRequest| matches!(ask, SessionRequest::Cancel(_));
     assert!(!asks(&screen).iter().any(cancels));
@@ -52,10 +30,7 @@ fn a_task_that_stops_matching_stays_under_the_cursor() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc /").type_in("status:running").keys("enter");
     screen.go_to("q7m2xk").keys("z");
-    news(
-        &mut screen,
-        settled(morning().remove(3), Status::Completed, 0),
-    );
+    screen.news(settled(morning().remove(3), Status::Completed, 0));
     screen.wait(3_000);
     assert_eq!(screen.state.list.cursor, Some(id("q7m2xk")));
     screen.keys("esc j").wait(3_000);
@@ -85,7 +60,7 @@ fn a_lane_whose_task_is_hidden_opens_no_other_task() {
     assert!(!is_listed(&screen, lane.as_str()));
     screen.keys("enter");
     assert_eq!(
-        reply(&screen),
+        answer(&screen),
         format!("{lane} is hidden by the filter or folded")
     );
     assert!(screen.state.dialogs.stack.is_empty() && !screen.state.detail.is_zoomed);
@@ -115,16 +90,9 @@ fn a_command_acts_on_the_task_that_the_pane_selects() {
             screen.todo.clear();
             screen.keys(":").type_in(word).keys("enter");
             assert_eq!(asks(&screen), [], "{pane} {word}");
-            assert_eq!(reply(&screen), "choose a task first; press 1 for the list");
+            assert_eq!(answer(&screen), "choose a task first; press 1 for the list");
             assert_ne!(screen.state.pane, Pane::Tasks);
         }
-    }
-}
-
-fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
-    match screen.state.dialogs.stack.last() {
-        Some(Overlay::Call(form)) => form,
-        other => panic!("{other:?}"),
     }
 }
 
@@ -222,7 +190,7 @@ fn a_pause_that_is_over_leaves_nothing_to_stop() {
     screen.todo.clear();
     screen.keys("s");
     assert_eq!(asks(&screen), []);
-    assert!(reply(&screen).contains("no pause is pending"));
+    assert!(answer(&screen).contains("no pause is pending"));
 }
 
 #[test]
@@ -250,6 +218,6 @@ fn a_command_for_one_task_takes_no_other() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc /").type_in("server:ci").keys("enter");
     screen.keys(":").type_in("edit q7m2xk pd6xw8").keys("enter");
-    assert_eq!(reply(&screen), "edit takes one task");
+    assert_eq!(answer(&screen), "edit takes one task");
     assert!(screen.state.dialogs.stack.is_empty());
 }

@@ -760,3 +760,33 @@ pub(crate) fn ascii() -> Look {
         ..Look::default()
     }
 }
+
+/// What was asked of the session.
+pub(crate) fn asks(screen: &Screen) -> Vec<SessionRequest> {
+    screen
+        .todo
+        .iter()
+        .filter_map(|command| match command {
+            Command::Request(_, ask) => Some(ask.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The reply to the last key.
+pub(crate) fn answer(screen: &Screen) -> String {
+    screen
+        .state
+        .messages
+        .reply
+        .as_ref()
+        .map_or(String::new(), |reply| reply.text.clone())
+}
+
+/// The form of a call, which is on top.
+pub(crate) fn call_form(screen: &Screen) -> &longhaul::app::CallForm {
+    match screen.state.dialogs.stack.last() {
+        Some(longhaul::app::Overlay::Call(form)) => form,
+        other => panic!("{other:?}"),
+    }
+}

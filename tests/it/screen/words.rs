@@ -48,11 +48,6 @@ fn nothing_of_a_grapheme_of_several_cells_is_left_behind() {
     }
 }
 
-fn answer(screen: &Screen) -> String {
-    let notice = screen.state.messages.reply.as_ref();
-    notice.map_or(String::new(), |notice| notice.text.clone())
-}
-
 fn asked(screen: &Screen) -> usize {
     let is_ask = |command: &&Command| matches!(command, Command::Request(_, ask) if !matches!(ask, SessionRequest::Seen(_)));
     screen.todo.iter().filter(is_ask).count()

@@ -300,7 +300,7 @@ fn cases(task: &Task) -> Vec<String> {
     };
     vec![
         labeled("network drops", cut),
-        labeled("keeper stops", death),
+        labeled("longhaul stops", death),
         labeled("MCP session ends", gone),
     ]
 }
@@ -346,13 +346,10 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             "It has ended; nothing to resume. Press {key} to run it again."
         ));
     } else {
-        lines.extend(ways_back(task).into_iter().map(str::to_owned));
+        lines.extend(ways_back(task));
         if let Some(impact) = task_row.if_cut() {
-            lines.push(format!(
-                "if cut         {}: {}",
-                impact.label(),
-                impact.reason.message()
-            ));
+            let impact = format!("{}: {}", impact.label(), impact.reason.message());
+            lines.push(labeled("if cut", &impact));
         }
         lines.extend(cases(task));
     }
@@ -363,10 +360,10 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.extend(revision_lines(task, server));
     }
     if let Some(client) = &task.client_id {
-        lines.push(format!("client id      {}", text::clean_line(client)));
+        lines.push(labeled("client id", client));
     }
     if let Some(id) = &task.server_task_id {
-        lines.push(format!("server task id {}", text::clean_line(id)));
+        lines.push(labeled("id on server", id));
     }
     if task.is_open()
         && task.status != Status::Paused
@@ -383,37 +380,39 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 }
 
 /// How longhaul gets back to the call.
-fn ways_back(task: &Task) -> Vec<&'static str> {
-    let mut lines = match task.resumability.strongest() {
-        Some(Resumable::Task) => {
-            vec!["resumed by     the server's task: longhaul polls it by its id"]
-        }
-        Some(Resumable::Checkpoint) => vec![
-            "resumed by     the checkpoint: once the old run has stopped, longhaul",
-            "               calls the tool again with the same client id",
-        ],
-        Some(Resumable::Stream) => vec![
-            "resumed by     the stream: a GET with the id of the last event",
-            "               that carried data",
-        ],
-        None if is_modern(task) => {
-            vec!["resumed by     nothing: in this revision, only server tasks can be resumed"]
-        }
-        None if task.resumability.stream.is_none() => {
-            vec!["resumed by     not known yet: no event received"]
-        }
-        None => vec!["resumed by     nothing: the events have no ids"],
-    };
+fn ways_back(task: &Task) -> Vec<String> {
+    let by_checkpoint = [
+        "the checkpoint: once the old run has stopped, longhaul",
+        "calls the tool again with the same client id",
+    ];
     let has_stream = task.resumability.stream == Some(true) && task.status != Status::Paused;
-    if task.resumability.checkpoint && has_stream {
-        lines.splice(
-            ..1,
-            [
-                "resumed by     the stream, while the server keeps its events;",
-                "then by        the checkpoint: once the old run has stopped, longhaul",
-            ],
-        );
-    }
+    let [first, second] = match task.resumability.strongest() {
+        Some(Resumable::Task) => ["the server's task: longhaul polls it by its id", ""],
+        Some(Resumable::Checkpoint) if has_stream => {
+            let [first, second] = by_checkpoint;
+            return vec![
+                labeled(
+                    "recovery",
+                    "the stream, while the server keeps its events; then",
+                ),
+                labeled("", first),
+                labeled("", second),
+            ];
+        }
+        Some(Resumable::Checkpoint) => by_checkpoint,
+        Some(Resumable::Stream) => [
+            "the stream: a GET with the id of the last event",
+            "that carried data",
+        ],
+        None if is_modern(task) => [
+            "none: in this revision, only server tasks can be resumed",
+            "",
+        ],
+        None if task.resumability.stream.is_none() => ["not known yet: no event received", ""],
+        None => ["none: the events have no ids", ""],
+    };
+    let mut lines = vec![labeled("recovery", first)];
+    lines.extend((!second.is_empty()).then(|| labeled("", second)));
     lines
 }
 
@@ -443,7 +442,7 @@ fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
         Some(false) => "no",
         None => "not seen yet",
     };
-    lines.push(format!("event ids      {ids}"));
+    lines.push(labeled("event ids", ids));
     lines
 }
 

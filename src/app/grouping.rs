@@ -32,16 +32,6 @@ impl Grouping {
         self.into()
     }
 
-    /// Its name in messages.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Need => "urgency",
-            Self::Server => "server",
-            Self::Status => "status",
-            Self::Caller => "agent host",
-        }
-    }
-
     /// The order of two rows' groups.
     pub(super) fn compare(self, one: &TaskRow, two: &TaskRow) -> Ordering {
         let (a, b) = (&one.view.task, &two.view.task);

@@ -71,6 +71,10 @@ pub(super) fn request_missing_data(state: &mut State) {
     };
     let (id, saved) = (task_row.view.task.id.clone(), task_row.view.saved_seq);
     let has_result = task_row.view.task.end.result_bytes.is_some();
+    // A read that failed is tried again once the user has been elsewhere.
+    for (_, log) in state.detail.logs.iter_mut().filter(|(of, _)| **of != id) {
+        log.asked_at = log.newest();
+    }
     let log = state.detail.logs.entry(id.clone()).or_default();
     if saved > log.newest() && !log.is_asked && saved > log.asked_at {
         log.is_asked = true;
@@ -78,7 +82,6 @@ pub(super) fn request_missing_data(state: &mut State) {
         let (task, after_seq) = (id.clone(), log.newest());
         state.command(Command::ReadHistory { task, after_seq });
     }
-    // A read that failed is tried again once the user has been elsewhere.
     let shown = (state.detail.tab == Tab::Result || is_copying(state)).then_some(&id);
     let results = &mut state.detail.results;
     results.retain(|of, text| !text.has_failed() || Some(of) == shown);

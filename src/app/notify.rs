@@ -4,15 +4,16 @@ use core::time::Duration;
 
 use crate::domain::{
     Mono, NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
-    SessionResponse, Status, TaskId, text, whole_percent,
+    SessionResponse, Status, text, whole_percent,
 };
 
 use super::{
     Command, Counts, State,
     alerts::{Alert, WindowFocus},
     requests::request_for,
+    server_needs::waits_for,
     session::RequestPurpose,
-    task_row::Group,
+    task_row::{Group, TaskRow},
 };
 
 /// A terminal that never reports its focus counts as watched for this long after a key.
@@ -120,23 +121,23 @@ fn show_progress(state: &mut State) {
 }
 
 /// Shows a toast for a task's new status, and queues an alert if the task ended or needs the user.
-pub(super) fn announce(
-    state: &mut State,
-    id: &TaskId,
-    group_before: Group,
-    status_before: &Status,
-) {
-    let Some(task_row) = state.tasks.get(id) else {
-        return;
-    };
+pub(super) fn announce(state: &mut State, task_row: &TaskRow, before: (Group, Status)) {
+    let (group_before, status_before) = before;
     let task = &task_row.view.task;
-    if task.status == *status_before {
+    let needs_you = task_row.group() == Group::NeedsYou && group_before != Group::NeedsYou;
+    let has_changed = task.status != status_before;
+    if !has_changed && !needs_you {
         return;
     }
+    let id = task.id.clone();
     // As in the list: with the argument that tells it apart from others.
     let title = state.whole_label(task_row);
-    let needs_you = task_row.group() == Group::NeedsYou && group_before != Group::NeedsYou;
     let message = match &task.status {
+        // Its server needs the user, so the servers pane and the row say what to do.
+        _ if !has_changed => {
+            let needs = waits_for(state, task_row).unwrap_or("needs you".to_owned());
+            format!("{id} {title} {needs}")
+        }
         Status::Completed => {
             let line = task.result_summary().unwrap_or("done".into());
             format!("{id} {title} completed: {}", text::clean_line(&line))
@@ -163,17 +164,16 @@ pub(super) fn announce(
     } else {
         task.status.is_settled().then_some(NotifyReason::Done)
     };
-    state.show_toast(level, &message);
+    if has_changed {
+        state.show_toast(level, &message);
+    }
     if let Some(occasion) = occasion {
-        let id = id.clone();
-        state.alerts.add(
-            Alert {
-                id,
-                occasion,
-                message,
-            },
-            state.now().mono,
-        );
+        let alert = Alert {
+            id,
+            occasion,
+            message,
+        };
+        state.alerts.add(alert, state.now().mono);
     }
 }
 

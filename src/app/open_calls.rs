@@ -89,8 +89,7 @@ fn outcomes(state: &State) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let verb = if open == 1 { "continues" } else { "continue" };
-    format!("{} {verb} in the background", text::plural(open, "call"))
+    format!("the keeper keeps {}", text::plural(open, "call"))
 }
 
 /// The note for stderr after the screen has closed.
@@ -111,9 +110,9 @@ pub fn exit_note(state: &State) -> ExitNote {
             format!("{}; to watch {what}: {command}", kept(open))
         }
         (Some(_), Some(outcomes)) => {
-            format!("keeper stopped ({outcomes}); to open the list again: {command}")
+            format!("keeper stopped: {outcomes}; to open the list again: {command}")
         }
-        (None, Some(outcomes)) => format!("quit ({outcomes}); to open the list again: {command}"),
+        (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: {command}"),
     };
     ExitNote { line, stops_keeper }
 }

@@ -34,7 +34,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (reply.text.clone(), Attention::Reply);
     }
     if state.totals.counts.unsaved > 0 {
-        let message = "NOT SAVED: can't write the session file; new calls are blocked; what you see may be lost";
+        let message = "NOT SAVED: can't write the session file, so new calls are blocked; free some disk space";
         return (message.to_owned(), Attention::Pressing);
     }
     if let Some(message) = exit_line(state) {

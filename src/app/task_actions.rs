@@ -118,10 +118,10 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     };
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(can_go);
     if ended.is_empty() {
-        let key = state.key(Action::Cancel);
+        let (key, flags) = (state.key(Action::Cancel), &state.setup.flags);
         return state.reply(match going.as_slice() {
             [one] => format!(
-                "{one} has not ended; press {key} to cancel it, or run `longhaul rm {one}` to remove it while it runs"
+                "{one} has not ended; press {key} to cancel it, or run `longhaul rm {one}{flags}` to remove it while it runs"
             ),
             many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
         });

@@ -60,6 +60,17 @@ pub enum TimelineMark {
     Gap,
 }
 
+/// The group of a task.
+pub(super) fn group_of(view: &TaskView, is_seen: bool) -> Group {
+    let needs_login = matches!(view.contact, Connectivity::NeedsLogin);
+    match &view.task.status {
+        status if status.needs_you(is_seen) => Group::NeedsYou,
+        status if status.is_settled() => Group::Finished,
+        _ if needs_login => Group::NeedsYou,
+        _ => Group::Running,
+    }
+}
+
 impl TaskRow {
     pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
         let arguments = short_arguments(&view.task.arguments);
@@ -162,13 +173,7 @@ impl TaskRow {
 
     /// The group that its status calls for.
     pub fn group(&self) -> Group {
-        let needs_login = matches!(self.view.contact, Connectivity::NeedsLogin);
-        match &self.view.task.status {
-            status if status.needs_you(self.is_seen) => Group::NeedsYou,
-            status if status.is_settled() => Group::Finished,
-            _ if needs_login => Group::NeedsYou,
-            _ => Group::Running,
-        }
+        group_of(&self.view, self.is_seen)
     }
 
     /// What a cut would do to it; `None` if it has ended or its status is unknown.

@@ -5,12 +5,43 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::domain::{Connectivity, ServerView, Status, TaskId, TaskView, Wall};
 
 use super::{
-    Frozen, Group, Grouping, SortKey, State, away, dialogs::question::close_withdrawn_question,
-    notify, select, servers::apply_server, task_row::TaskRow,
+    Frozen, Group, Grouping, SortKey, State, away,
+    dialogs::question::close_withdrawn_question,
+    notify, select,
+    servers::apply_server,
+    task_row::{TaskRow, group_of},
 };
 
 /// Applies a task's newest snapshot and announces changes that matter to the user.
 pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>) {
+    let id = view.task.id.clone();
+    if let Some(before) = update_task(state, view)
+        && let Some(task_row) = state.tasks.get(&id).cloned()
+    {
+        notify::announce(state, &task_row, before);
+    }
+}
+
+/// Announces a task's newest snapshot, and applies it once the display is no longer frozen.
+pub(super) fn hold_task(state: &mut State, view: Arc<TaskView>) {
+    let Some(frozen) = &mut state.frozen else {
+        return apply_task(state, view);
+    };
+    let before = frozen.held.insert(view.task.id.clone(), Arc::clone(&view));
+    let before = before.or_else(|| Some(Arc::clone(&state.tasks.get(&view.task.id)?.view)));
+    let of = |view: &TaskView| {
+        let group = group_of(view, view.task.end.is_seen);
+        (group, view.task.status.clone())
+    };
+    let before = before.map_or((Group::Running, Status::Running), |view| of(&view));
+    if before != of(&view) {
+        let task_row = TaskRow::new(view, state.now());
+        notify::announce(state, &task_row, before);
+    }
+}
+
+/// Applies a task's newest snapshot. Returns its group and status before, if they have changed since this screen opened.
+fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)> {
     let now = state.now();
     let id = view.task.id.clone();
     state.count(&id, false);
@@ -81,12 +112,11 @@ pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>) {
         state.list.cursor_still_since.get_or_insert(now.mono);
         select::rebuild(state);
     }
-    if let Some((group, status)) = before {
-        state.list.refresh.are_headings_stale |= state
-            .task(&id)
-            .is_some_and(|it| it.group() != group || it.view.task.status != status);
-        notify::announce(state, &id, group, &status);
-    }
+    let task_row = state.tasks.get(&id)?;
+    let before =
+        before.filter(|before| *before != (task_row.group(), task_row.view.task.status.clone()))?;
+    state.list.refresh.are_headings_stale = true;
+    Some(before)
 }
 
 fn add_task(state: &mut State, view: Arc<TaskView>) {
@@ -167,7 +197,7 @@ pub(super) fn freeze(state: &mut State) {
     match state.frozen.take() {
         Some(frozen) => {
             for view in frozen.held.into_values() {
-                apply_task(state, view);
+                update_task(state, view);
             }
         }
         None => {

@@ -17,7 +17,7 @@ use super::{
     servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
     state::Tools,
     task_row::{TimelineMark, timeline_mark},
-    tasks::{apply_task, erase, restore},
+    tasks::{erase, hold_task, restore},
 };
 
 /// If the wall clock advances this much more than the monotonic clock between two events, the machine was asleep.
@@ -165,13 +165,7 @@ fn detect_sleep(state: &mut State, now: Stamp) {
 
 fn on_session_event(state: &mut State, news: SessionEvent) {
     match news {
-        SessionEvent::Task(view) => {
-            if let Some(frozen) = &mut state.frozen {
-                frozen.held.insert(view.task.id.clone(), view);
-            } else {
-                apply_task(state, view);
-            }
-        }
+        SessionEvent::Task(view) => hold_task(state, view),
         SessionEvent::Erased(id) => erase(state, &id),
         SessionEvent::Server(server) => {
             let needs_consent = ServerView::waits_for_consent;

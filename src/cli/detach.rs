@@ -17,7 +17,7 @@ pub(super) fn detach_wait_message(
     (waited >= SILENT_WAIT).then(|| {
         if is_driver {
             format!(
-                "waiting: quitting now would lose it ({}); press Ctrl-C twice to quit anyway",
+                "waiting, because quitting now would lose the call ({}); press Ctrl-C twice to quit anyway",
                 if_cut.reason.message()
             )
         } else {

@@ -190,7 +190,7 @@ impl Targets {
                     self.named(name)
                 }
                 Some(name) => Err(CliError::usage(format!(
-                    "unknown server {name} in [defaults] of the configuration; {}",
+                    "[defaults] in the configuration names server {name}, which longhaul does not know; correct it, or {}",
                     self.choices_hint()
                 ))),
                 None => Err(CliError::usage(self.choices_hint())),

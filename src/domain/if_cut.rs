@@ -165,9 +165,9 @@ impl CutReason {
                 "a lost connection cancels the call, unless the server runs it as a task"
             }
             Self::HttpSse => "this server uses HTTP+SSE (2024-11-05), which can't be resumed",
-            Self::NoEventIds => "the stream's events have no ids, so it can't be resumed",
-            Self::NoEventIdYet => "no event id received yet, so it can't be resumed",
-            Self::NoResponseYet => "the server hasn't answered yet, so it can't be resumed",
+            Self::NoEventIds => "the stream's events have no ids, so the call can't be resumed",
+            Self::NoEventIdYet => "no event id received yet, so the call can't be resumed",
+            Self::NoResponseYet => "the server hasn't answered yet, so the call can't be resumed",
             Self::NotKnown => "assumed until the server sends event ids",
         };
         fixed.to_owned()

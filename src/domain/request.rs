@@ -29,6 +29,8 @@ pub enum SessionRequest {
     Start(Box<NewCall>),
     /// Pause a call with the server's pause tool.
     Pause(TaskId),
+    /// Cancel a call whose server does not react to a pause; its checkpoint stays, so the task is paused then.
+    StopNow(TaskId),
     /// Resume a paused call, or retry the connection now.
     Resume(TaskId),
     /// Cancel a call.

@@ -152,7 +152,7 @@ impl LostReason {
 /// What the end of a session says about the server.
 fn restarted(is_restarted: bool) -> &'static str {
     if is_restarted {
-        "; it has probably been restarted"
+        "; the server has probably restarted"
     } else {
         ""
     }

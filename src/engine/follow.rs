@@ -385,7 +385,7 @@ pub fn connections(paths: &Paths) -> Option<BTreeMap<TaskId, Connectivity>> {
     None
 }
 
-const OTHER_VERSION: &str = "the longhaul process that runs this session's calls has another version; end it and start again";
+const OTHER_VERSION: &str = "the longhaul process that runs this session's calls has another version; stop it with `longhaul keeper stop` and try again";
 
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///

@@ -167,7 +167,7 @@ pub(super) fn out_of_reach(name: &ServerName, url: &str, why: &str) -> String {
     if server_url::is_process(url) {
         return format!("could not run {name}: {why}");
     }
-    format!("could not reach {name} at {url} ({why})")
+    format!("could not reach {name} at {url} ({why}); check the server and the URL")
 }
 
 #[cfg(test)]

@@ -713,6 +713,48 @@ fn gives_up_an_ignored_pause_after_a_minute() {
 }
 
 #[test]
+fn a_call_stopped_for_a_pause_is_paused_and_can_be_resumed() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("work");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Pause(id()));
+    for step in 2..5 {
+        let name = bench.posts("tools/call").pop().unwrap().2["params"]["name"].clone();
+        match name.as_str().unwrap() {
+            "list_session_tasks" => bench.list_says("running", step),
+            "pause_task" => bench.answer("tools/call", &json!({"content": []})),
+            _ => {}
+        }
+        bench.secs(1);
+    }
+    assert_eq!(bench.status(), &Status::Running);
+    bench.ask(SessionRequest::StopNow(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(
+        cancel,
+        ExchangeEvent::Opened {
+            body: Body::Empty,
+            session: None,
+        },
+    );
+    bench.bring(cancel, ExchangeEvent::Ended);
+    for _ in 0..20 {
+        let name = bench.posts("tools/call").pop().unwrap().2["params"]["name"].clone();
+        if name == "list_session_tasks" {
+            bench.list_says("cancelled", 5);
+        }
+        bench.secs(1);
+    }
+    assert_eq!(bench.status(), &Status::Paused);
+    let calls = bench.posts("tools/call").len();
+    bench.ask(SessionRequest::Resume(id()));
+    bench.secs(1);
+    let again = bench.posts("tools/call");
+    assert_eq!(again.len(), calls + 1);
+    assert_eq!(again.last().unwrap().2["params"]["name"], "work");
+}
+
+#[test]
 fn paused_needs_five_seconds_of_standing_still() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("work");

@@ -1367,7 +1367,11 @@ impl World {
         };
         let what = match act {
             Act::Start => Some(self.new_call()),
-            Act::Pause(which) => chosen(self, which).map(SessionRequest::Pause),
+            // A second pause stops the call.
+            Act::Pause(which) => chosen(self, which).map(|id| match self.views.get(&id) {
+                Some(view) if view.task.control.is_some() => SessionRequest::StopNow(id),
+                _ => SessionRequest::Pause(id),
+            }),
             Act::Resume(which) => chosen(self, which).map(SessionRequest::Resume),
             Act::Cancel(which) => chosen(self, which).map(SessionRequest::Cancel),
             Act::GiveUp(which) => chosen(self, which)

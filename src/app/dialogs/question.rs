@@ -193,7 +193,10 @@ pub(in crate::app) fn on_answer_saved(
         }
         return;
     }
-    state.show_toast(NoticeLevel::Info, &format!("{task}: {choice}"));
+    state.show_toast(
+        NoticeLevel::Info,
+        &format!("{task}: answer saved ({choice})"),
+    );
     let Some(index) = index else { return };
     let Overlay::Question(form) = state.dialogs.stack.remove(index) else {
         return;

@@ -21,8 +21,8 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
         ),
         None => "The task is no longer pausing. Press Esc to close this dialog.".to_owned(),
     };
-    let stop = MenuAction::Request(SessionRequest::Cancel(id.clone()));
-    let stop = MenuItem::new('s', "cancel the call now and keep the checkpoint", stop);
+    let stop = MenuAction::Request(SessionRequest::StopNow(id.clone()));
+    let stop = MenuItem::new('s', "stop the call now and keep the checkpoint", stop);
     let why_not = asked.is_none().then(|| "no pause is pending".to_owned());
     let wait = MenuItem::new('w', "wait for the server", MenuAction::Close);
     let items = vec![wait, stop.unless(why_not)];

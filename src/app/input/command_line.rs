@@ -121,9 +121,11 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
                 state.list.grouping = *by;
                 select::arrange(state);
             }
-            None => state.reply(format!(
-                "can't group by {rest:?}; expected need, server, status or from"
-            )),
+            None => {
+                let names: Vec<&str> = Grouping::ALL.iter().map(|by| by.name()).collect();
+                let names = names.join(", ");
+                state.reply(format!("can't group by {rest:?}; expected one of: {names}"));
+            }
         },
         Action::Sort => {
             if let Some(key) = SortKey::ALL.iter().find(|key| key.label() == rest) {

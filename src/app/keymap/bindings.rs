@@ -111,7 +111,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
-    bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates and notifications wait"),
+    bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
     bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, let it receive its variables, or approve its command"),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),

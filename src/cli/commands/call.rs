@@ -210,7 +210,10 @@ async fn hand_over(
                     new.id
                 )
             }
-            _ => format!("if the call was started all the same, it is {}", new.id),
+            _ => format!(
+                "the call may have started anyway, as {0}: longhaul show {0}{flags}",
+                new.id
+            ),
         })
     });
     match started? {

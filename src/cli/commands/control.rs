@@ -223,6 +223,12 @@ fn check_view(
             let message = format!("{id} has ended ({}){notice}", status.label());
             (code::TOOL_FAILED, message)
         }
+        (ControlKind::Resuming, Status::InputRequired) => {
+            let message = format!(
+                "{id} waits for your answer (longhaul answer {id}), so there is nothing to resume"
+            );
+            (exit_code_of(task), message)
+        }
         (ControlKind::Resuming, status) if status.ends_waiting() => {
             (exit_code_of(task), format!("{id} is {}", status.label()))
         }

@@ -154,7 +154,7 @@ fn open_browser(
             format!("could not start a browser ({error}); open this page yourself:")
         }
         None => {
-            "no browser found; open this page on this machine, or elsewhere with its port forwarded:"
+            "no browser found; open this URL on this machine, or on another one that forwards the port of its redirect_uri to this machine:"
                 .to_owned()
         }
     };

@@ -130,7 +130,7 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
     let when = |at: Wall| format::clock(at, now);
     known([
         (
-            "resumable by",
+            "recovery",
             task.resumability
                 .strongest()
                 .filter(|_| !task.status.is_settled())
@@ -138,7 +138,7 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
         ),
         ("revision", revision),
         ("attempts", Some(task.attempts_made().to_string())),
-        ("server task id", task.server_task_id.clone()),
+        ("id on server", task.server_task_id.clone()),
         ("client id", task.client_id.clone()),
         ("created", Some(when(task.created_at))),
         ("updated", Some(when(task.updated_at))),

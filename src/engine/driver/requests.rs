@@ -73,7 +73,9 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
 fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
     let (id, word) = (&task.id, task.status.label());
     let refusal = match what {
-        SessionRequest::Pause(_) => format!("not paused: {id} has ended ({word})"),
+        SessionRequest::Pause(_) | SessionRequest::StopNow(_) => {
+            format!("not paused: {id} has ended ({word})")
+        }
         SessionRequest::Resume(_) => format!("{id} is {word}; `longhaul again {id}` runs it again"),
         SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
             format!("not cancelled: {id} has ended ({word})")
@@ -201,6 +203,7 @@ impl Driver<'_> {
                 self.route_task(id)
             }
             SessionRequest::Pause(id)
+            | SessionRequest::StopNow(id)
             | SessionRequest::Resume(id)
             | SessionRequest::Cancel(id)
             | SessionRequest::GiveUp(id)

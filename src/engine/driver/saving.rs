@@ -40,7 +40,7 @@ impl Driver<'_> {
                 Ok(SessionResponse::Started(_)) => {}
                 Ok(SessionResponse::Accepted | SessionResponse::Adopted(_)) => {
                     let words = format!(
-                        "not saved: {why}; longhaul keeps trying, but if it exits before that, the change is lost"
+                        "not saved: {why}; longhaul keeps trying, but the change is lost if longhaul exits first"
                     );
                     self.respond(ask, Err(RequestError::CannotSave(words)));
                 }
@@ -138,7 +138,7 @@ impl Driver<'_> {
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
-                            "{} of results are waiting to be saved; longhaul reads nothing from servers until they are",
+                            "{} of results are waiting to be saved, so longhaul has stopped reading from servers; free some disk space",
                             text::bytes(self.saves.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);

@@ -383,7 +383,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
-        let is_cancelling = active.is_asked(ControlKind::Cancelling);
+        let is_cancelling = active.is_being_cancelled();
         let answer = protocol::parse_call_result(result);
         let said = active
             .task
@@ -498,6 +498,10 @@ impl Link {
         // What was removed is left as it was, for as long as it is still here.
         if !active.task.is_open() {
             return;
+        }
+        // The user wanted it to pause, and stopped it because the server did not.
+        if status == Status::Cancelled && active.is_stopped_for_pause() {
+            return self.paused(id);
         }
         if active.never_ran(&status, error.as_ref()) {
             // The key is free for the next call.

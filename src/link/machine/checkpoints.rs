@@ -227,7 +227,7 @@ impl Link {
         match (verdict, asked) {
             (Verdict::Watch, _) => {}
             (Verdict::Paused, _) => self.paused(id),
-            (Verdict::Cancelled, Some(ControlKind::Cancelling)) => {
+            (Verdict::Cancelled, _) if active.is_being_cancelled() => {
                 self.conclude(id, Status::Cancelled, None);
             }
             // A live stream brings the outcome itself; what the list says of it is only a hint.

@@ -9,8 +9,12 @@ use crate::{
         SessionResponse, Status, Task, TaskId, text,
     },
     link::{
-        active_task::PendingControl, checkpoint::Follow, connection::ConnectionState,
-        in_flight::RequestKind, in_flight::no_such_task, stream_state::StreamState,
+        active_task::{ActiveTask, PendingControl},
+        checkpoint::Follow,
+        connection::ConnectionState,
+        in_flight::RequestKind,
+        in_flight::no_such_task,
+        stream_state::StreamState,
     },
     protocol::{self, encode},
 };
@@ -91,6 +95,37 @@ impl Link {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
         self.request_control(id, ControlKind::Pausing);
+        Ok(SessionResponse::Accepted)
+    }
+
+    /// Cancels a call that should pause. Once it has stopped, [`Self::conclude`] pauses the task.
+    pub(super) fn ask_stop(&mut self, id: &TaskId) -> SessionOutcome {
+        let now = self.now;
+        let can_send = self.connection == ConnectionState::Ready && self.reachability.may_send(now);
+        let active = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
+        if !active.is_asked(ControlKind::Pausing) {
+            let message = format!("not stopped: no pause of {id} is pending");
+            return Err(RequestError::Usage(message));
+        }
+        if !can_send {
+            let name = &self.record.name;
+            let message =
+                format!("not stopped: {name} can't be reached now; the pause stays pending");
+            return Err(RequestError::Unreachable(message));
+        }
+        let is_hung_up = active.is_modern() && active.is_out() && !self.record.is_process();
+        self.request_control(id, ControlKind::Pausing);
+        if is_hung_up {
+            // Unlike after a cancel, the list has to show that the work has stopped.
+            let active = self.tasks.get_mut(id);
+            if let Some(attempt) = active.and_then(ActiveTask::attempt_mut) {
+                attempt.was_cancelled = true;
+            }
+            let end = self.end_of_modern_call(id, "stopped for a pause");
+            self.out_of_stream(id, end);
+        } else {
+            self.send_cancel(id);
+        }
         Ok(SessionResponse::Accepted)
     }
 
@@ -259,7 +294,7 @@ impl Link {
         let words = match control.what {
             ControlKind::Pausing if control.is_sent => {
                 format!(
-                    "{name} did not stop within a minute; press x to stop the call and keep the checkpoint"
+                    "{name} did not stop the call within a minute; pause it twice to stop it now and keep the checkpoint"
                 )
             }
             ControlKind::Pausing => {
@@ -308,10 +343,11 @@ impl Link {
 
     fn send_cancel(&mut self, id: &TaskId) {
         let (now, session_number) = (self.now, self.record.session_number);
+        let is_process = self.record.is_process();
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if active.is_modern() && active.is_out() {
+        if active.is_modern() && active.is_out() && !active.is_asked(ControlKind::Pausing) {
             self.hang_up(id);
             return;
         }
@@ -324,7 +360,8 @@ impl Link {
         };
         // A request id means nothing in another session; what the list shows is all that can be known.
         // In the modern era whatever is out was hung up.
-        let is_ours = attempt.session_number == session_number && !active.is_modern();
+        let is_ours = attempt.session_number == session_number
+            && (!active.is_modern() || is_process && active.is_out());
         let request_id = attempt.request_id.clone();
         let server_task = active
             .served
@@ -332,10 +369,10 @@ impl Link {
             .and(active.task.server_task_id.clone());
         if let Some(control) = active.control.as_mut() {
             // The limit runs from when the server could hear it.
-            let within = if server_task.is_some() {
-                TASK_CANCEL_WITHIN
-            } else {
-                CANCEL_WITHIN
+            let within = match (control.what, &server_task) {
+                (ControlKind::Pausing, _) => PAUSE_WITHIN,
+                (_, Some(_)) => TASK_CANCEL_WITHIN,
+                (_, None) => CANCEL_WITHIN,
             };
             control.until = now.mono.after(within);
             control.is_sent = true;

@@ -102,6 +102,7 @@ impl Link {
         let now = self.now;
         match what {
             SessionRequest::Pause(id) => self.ask_pause(&id),
+            SessionRequest::StopNow(id) => self.ask_stop(&id),
             SessionRequest::Resume(id) => self.ask_resume(&id),
             SessionRequest::Cancel(id) => self.ask_cancel(&id),
             SessionRequest::GiveUp(id) => self.give_up(&id),
@@ -203,6 +204,7 @@ impl Link {
             return Some(RequestError::CannotSave(words));
         }
         let (SessionRequest::Pause(id)
+        | SessionRequest::StopNow(id)
         | SessionRequest::Resume(id)
         | SessionRequest::Cancel(id)
         | SessionRequest::GiveUp(id)

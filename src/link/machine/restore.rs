@@ -34,10 +34,12 @@ impl Link {
         let watched_until = watched_until.min(now.wall);
         let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
-        // A cancel that is not proved is requested again: its user must not find the work still running. Any other request
-        // is repeated by the user, if it is still wanted.
+        // A cancel that is not proved, also one for a pause, is requested again: its user must not find the work still
+        // running. Any other request is repeated by the user, if it is still wanted.
         let asked = active.task.control.take();
-        let was_cancelling = asked.is_some_and(|asked| asked.what == ControlKind::Cancelling);
+        let asked_again = asked
+            .map(|asked| asked.what)
+            .filter(|what| *what == ControlKind::Cancelling || active.was_cancelled());
         if asked.is_some() {
             active.touch(now);
         }
@@ -60,8 +62,8 @@ impl Link {
         }
         self.tasks.insert(id.clone(), active);
         self.schedule.needs_advance = true;
-        if was_cancelling && is_unsettled {
-            self.request_control(&id, ControlKind::Cancelling);
+        if let Some(what) = asked_again.filter(|_| is_unsettled) {
+            self.request_control(&id, what);
         }
         // Until a round is answered, nothing runs.
         if is_unsettled && !is_queued && !is_round {

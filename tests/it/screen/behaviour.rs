@@ -1338,6 +1338,39 @@ fn the_bell_rings_when_a_task_needs_attention() {
     assert!(screen.todo.contains(&Command::Bell));
 }
 
+#[test]
+fn the_bell_rings_when_a_call_needs_a_sign_in() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.contact = Connectivity::NeedsLogin;
+    news(&mut screen, view.clone());
+    screen.wait(2_000);
+    assert!(screen.todo.contains(&Command::Bell));
+    // Once, not with each update.
+    screen.todo.clear();
+    view.task.seq += 1;
+    news(&mut screen, view);
+    screen.wait(5_000);
+    assert!(!screen.todo.contains(&Command::Bell));
+}
+
+#[test]
+fn the_bell_rings_while_the_display_is_frozen() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc Z");
+    screen.todo.clear();
+    let mut view = morning().remove(3);
+    view.task.status = Status::InputRequired;
+    news(&mut screen, view);
+    screen.wait(2_000);
+    assert!(screen.todo.contains(&Command::Bell));
+    // Not again when the display resumes.
+    screen.todo.clear();
+    screen.keys("Z").wait(5_000);
+    assert!(!screen.todo.contains(&Command::Bell));
+}
+
 /// The words of the notifications so far.
 fn notified(screen: &Screen) -> Vec<&str> {
     screen

@@ -224,7 +224,7 @@ pub(super) fn configuration(context: &Context<'_>, checks: &mut Checks) {
 pub(super) fn keeper(context: &Context<'_>, checks: &mut Checks) {
     checks.about("keeper");
     if !matches!(context.role(), Ok(ProcessRole::Client(_))) {
-        checks.ok("off, so a call ends with the command that makes it");
+        checks.ok("off, so calls lose their connection when the last longhaul process exits");
         return;
     }
     if is_in_container() {

@@ -28,10 +28,8 @@ pub(in crate::cli) fn import(
         None => locations::existing(),
     };
     if files.is_empty() {
-        context.info(&format!(
-            "{}; import another file with `longhaul servers import FILE`",
-            ServerFindings::NONE
-        ));
+        context.info(ServerFindings::NONE);
+        print(context, &[])?;
         return Ok(code::OK);
     }
     if let Some(file) = &import.file

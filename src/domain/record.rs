@@ -96,6 +96,9 @@ pub struct TaskEnd {
     pub settled_at: Option<Wall>,
     /// Whether the user has seen that it settled.
     pub is_seen: bool,
+    /// Whether a cancelled call may still be running: its server has been silent about it since the cancel.
+    #[serde(default)]
+    pub is_unconfirmed: bool,
     /// The size of the result's JSON in bytes, once there is a result.
     pub result_bytes: Option<u64>,
     /// The first line of the result's text, once there is a result.

@@ -87,6 +87,11 @@ impl PendingRequests {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
+    /// Whether this process made the request.
+    pub(super) fn is_ours(&self, number: SessionRequestId) -> bool {
+        self.open.get(&number).is_some_and(|asked| asked.is_ours)
+    }
+
     /// Forgets the requests of other processes: they send them to the next driver themselves.
     pub(super) fn keep_own(&mut self) {
         self.open.retain(|_, asked| asked.is_ours);

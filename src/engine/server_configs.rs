@@ -3,7 +3,7 @@
 //! Invariant: only a file itself changes what came from it, and then as a whole; another file adds the names that no
 //! other file has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,9 @@ pub(super) struct KnownConfigs {
     /// Entries of single readers whose name means another server here, with the reason why they are not used.
     #[serde(skip)]
     clashes: Vec<(ReaderId, ServerName, String)>,
+    /// The readers that allow credentials over plain http (`--insecure-http`).
+    #[serde(skip)]
+    insecure: BTreeSet<ReaderId>,
 }
 
 /// What changed in a file.
@@ -77,6 +80,7 @@ impl KnownConfigs {
         elsewhere: impl Fn(&ServerConfig, bool) -> Option<String>,
     ) -> Change {
         let mut change = Change::default();
+        self.insecure.extend(from.filter(|_| config.insecure_http));
         let ServerConfigs {
             file: Some(file),
             servers,
@@ -93,9 +97,10 @@ impl KnownConfigs {
             directory,
         };
         self.surroundings.insert(file.clone(), surroundings);
-        self.clashes.retain(|(reader, ..)| Some(*reader) != from);
         let is_theirs = |listed: &Listed| listed.file == file;
         let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
+        self.clashes
+            .retain(|(reader, name, _)| Some(*reader) != from || !is_named(name));
         let left: Vec<ServerName> = self
             .listed
             .iter()
@@ -151,6 +156,11 @@ impl KnownConfigs {
         self.listed.get(name).map(|listed| &listed.server)
     }
 
+    /// Whether the entry of a server has headers.
+    pub(super) fn has_headers(&self, name: &ServerName) -> bool {
+        self.of_name(name).is_some_and(|it| !it.headers.is_empty())
+    }
+
     /// The same for connections: running calls keep their old entry.
     pub(super) fn to_connect(&self, name: &ServerName) -> Option<&ServerConfig> {
         let listed = self.listed.get(name).or_else(|| self.gone.get(name));
@@ -179,6 +189,11 @@ impl KnownConfigs {
     /// Users set the address themselves, whatever the configuration says.
     pub(super) fn named_again(&mut self, name: &ServerName) {
         self.gone.remove(name);
+    }
+
+    /// Refuses a reader's new requests to a server: by that name, it means another one.
+    pub(super) fn refuse(&mut self, reader: ReaderId, name: ServerName, words: String) {
+        self.clashes.push((reader, name, words));
     }
 
     /// Why this reader may make no new requests to this server.
@@ -211,8 +226,14 @@ impl KnownConfigs {
         Some(text::clean_line(&words).into_owned())
     }
 
+    /// Whether this reader allows credentials over plain http.
+    pub(super) fn allows_insecure_http(&self, reader: ReaderId) -> bool {
+        self.insecure.contains(&reader)
+    }
+
     /// Forgets readers that have disconnected.
     pub(super) fn forget_readers(&mut self, is_there: impl Fn(ReaderId) -> bool) {
+        self.insecure.retain(|reader| is_there(*reader));
         self.clashes.retain(|(reader, ..)| is_there(*reader));
     }
 }

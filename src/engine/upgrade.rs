@@ -78,8 +78,6 @@ pub(super) struct KeeperState {
     pub(super) paused_at_ms: i64,
     /// What its clients configured, with the variables that only they have.
     pub(super) configs: KnownConfigs,
-    /// Whether credentials may be sent over plain http.
-    pub(super) insecure_http: bool,
     /// Whether every new server is traced.
     pub(super) traces: bool,
     /// What is known of servers beside what is saved.
@@ -99,6 +97,9 @@ pub(super) struct LinkState {
     pub(super) headers: Vec<(String, String)>,
     /// Headers from a client's configuration.
     pub(super) config_headers: Vec<(String, String)>,
+    /// Whether credentials may be sent over plain http.
+    #[serde(default)]
+    pub(super) insecure_http: bool,
     /// What its server must not make us show.
     pub(super) secrets: Vec<KnownSecret>,
     /// Whether its traffic is recorded.

@@ -105,6 +105,8 @@ pub(super) struct ActiveTask {
     pub(super) detached: Option<DetachedStream>,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
+    /// When the server took the cancel of the current attempt, or was back in contact after that.
+    pub(super) cancel_taken_at: Option<Mono>,
     /// `--detach`: refuse if a cut is known to lose it.
     pub(super) must_survive: bool,
     /// Its arguments are sent even if the tool's schema rejects them.
@@ -165,6 +167,7 @@ impl ActiveTask {
             start: None,
             detached: None,
             limits_from: Mono(0),
+            cancel_taken_at: None,
             activity: StreamActivity::new(now),
             saving: SaveState::new(unsaved, saved_seq),
             must_survive: false,

@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::kept::Kept;
 use crate::support::pty::{self, TestEnv};
 use crate::support::{
     program::{Ran, Running, finish, program, run},
@@ -1174,4 +1175,40 @@ fn finds_its_place_by_a_masked_id_after_it_was_killed() {
         assert!(cursor.starts_with(REPEATED[0]), "{cursor}");
         assert!(!cursor.contains("redacted"), "{cursor}");
     }
+}
+
+#[test]
+fn each_command_allows_insecure_http_for_itself() {
+    let (plain, addr) = Plain::serve();
+    let kept = Kept::new();
+    // Not one of the names of this machine, though it leads here.
+    let far = format!("http://0.0.0.0:{}/mcp", addr.port());
+    let other = format!("http://0.0.0.0:{}/other", addr.port());
+    let header = "headers = { Authorization = \"Bearer ${LAB_TOKEN}\" }";
+    let text = format!(
+        "[servers.far]\nurl = {far:?}\n{header}\n[servers.other]\nurl = {other:?}\n{header}\n"
+    );
+    write_atomically(&kept.path().join("config.toml"), text.as_bytes()).unwrap();
+    let ran = |words: &[&str]| finish(kept.command(words).env("LAB_TOKEN", "canary-of-the-lab"));
+    let call = ran(&["--insecure-http", "call", "-s", "far", "quick"]);
+    assert_eq!(call.code, Some(0), "{call:#?}");
+    let list = ran(&["ls", "--all", "--json"]).document();
+    let id = list[0]["id"].as_str().unwrap().to_owned();
+    let seen = plain.shared.heads.lock().unwrap().len();
+    for words in [
+        &["again", &id][..],
+        &["tools", "-s", "far"],
+        &["tools", "-s", "other"],
+    ] {
+        let refused = ran(words);
+        assert_eq!(refused.code, Some(2), "{words:?}: {refused:#?}");
+        assert!(refused.err.contains("--insecure-http"), "{refused:#?}");
+    }
+    // A task of its own keeps the permission, another server has none.
+    let again = ran(&["--insecure-http", "again", &id]);
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    let mut heads = plain.shared.heads.lock().unwrap().split_off(seen);
+    heads.retain(|head| head.get("authorization").is_some());
+    assert!(!heads.is_empty());
+    assert!(ran(&["keeper", "status"]).out.contains("keeper "));
 }

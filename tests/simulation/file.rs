@@ -9,7 +9,7 @@ use longhaul::domain::{
 use serde_json::Value;
 
 use super::{
-    server::{Convention, OnGet, Replay, Server, What},
+    server::{Convention, OnCancel, OnGet, Replay, Server, What},
     tasks::Speaks,
     world::Plan,
 };
@@ -340,7 +340,12 @@ fn truth(
             }
         }
         // Closing its stream cancels a modern call, as soon as the server sees that.
-        Status::Cancelled if server.is_working(&plan.key) && !is_modern => {
+        // A server that ignores a cancel and is silent looks like one that has stopped, as the specification wants it.
+        Status::Cancelled
+            if server.is_working(&plan.key)
+                && !is_modern
+                && !(task.end.is_unconfirmed && server.style.on_cancel == OnCancel::Ignores) =>
+        {
             return wrong("it works on");
         }
         Status::Paused => {

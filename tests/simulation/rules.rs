@@ -813,6 +813,31 @@ fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
 }
 
 #[test]
+fn a_cancelled_call_that_stays_silent_is_cancelled() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(
+        cancel,
+        ExchangeEvent::Opened {
+            body: Body::Empty,
+            session: None,
+        },
+    );
+    bench.bring(cancel, ExchangeEvent::Ended);
+    bench.secs(25);
+    // It works on, which starts the wait again.
+    bench.step(call, "b", &token, 2);
+    bench.secs(25);
+    assert_eq!(bench.status(), &Status::Running);
+    bench.secs(120);
+    assert_eq!(bench.status(), &Status::Cancelled);
+    assert!(bench.view().task.end.is_unconfirmed);
+}
+
+#[test]
 fn a_call_that_ignores_cancel_can_be_abandoned() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -47,6 +47,7 @@ pub(super) enum WithheldError {
 pub(super) struct Configured<'c> {
     pub(super) server: Option<&'c ServerConfig>,
     pub(super) surroundings: &'c Surroundings,
+    /// Whether credentials may be sent over plain http.
     pub(super) insecure_http: bool,
     pub(super) guard: &'c ProcessGuard,
 }
@@ -178,7 +179,6 @@ impl Driver<'_> {
     /// Applies a configuration file. A server with an address is added; one that the file no longer
     /// defines keeps its link for running calls.
     pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
-        self.sign_in.insecure_http |= config.insecure_http;
         let older = config
             .file
             .as_deref()
@@ -277,16 +277,7 @@ impl Driver<'_> {
         let is_there = |url: &String| place(url) == place(&old_url);
         config.url = config.url.filter(|url| !is_there(url));
         let applied = linked.link.configure(&config);
-        if linked.link.record().url != old_url {
-            linked.http = None;
-            let origin = |url: &str| place(url).map(|url| url.origin());
-            if origin(&linked.link.record().url) != origin(&old_url) {
-                // They were given for the server at the old address.
-                linked.headers.clear();
-                linked.config_headers.clear();
-                linked.secrets = Secrets::default();
-            }
-        }
+        linked.moved_from(&old_url);
         linked.is_touched = true;
         if let Err(error) = applied {
             self.snapshots

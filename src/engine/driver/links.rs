@@ -122,6 +122,22 @@ impl Linked {
         Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
     }
 
+    /// Drops what belongs to the server at the old address, if that has changed.
+    pub(super) fn moved_from(&mut self, old_url: &str) {
+        let url = &self.link.record().url;
+        if url == old_url {
+            return;
+        }
+        self.http = None;
+        let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
+        if origin(url) != origin(old_url) {
+            self.headers.clear();
+            self.config_headers.clear();
+            self.secrets = Secrets::default();
+            self.insecure_http = false;
+        }
+    }
+
     /// Tells the machine why nothing is sent, as if the server had answered as it does without credentials.
     fn withhold(&mut self, error: &WithheldError) -> ExchangeEvent {
         self.link.takes_sign_in(false);
@@ -283,6 +299,7 @@ impl Driver<'_> {
             signing_in: None,
             headers,
             config_headers: Vec::new(),
+            insecure_http: self.sign_in.insecure_http,
             secrets: Secrets::default(),
             tap,
             held: VecDeque::new(),
@@ -433,7 +450,7 @@ impl Driver<'_> {
         let configured = Configured {
             server: self.configs.to_connect(name),
             surroundings: self.configs.surroundings(name),
-            insecure_http: self.sign_in.insecure_http,
+            insecure_http: linked.insecure_http,
             guard: self.guard,
         };
         let unread = &self.received.unread;
@@ -478,12 +495,18 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if let Some(url) = url.filter(|url| *url != known_url) {
-                    let known_url = server_url::redacted(&known_url);
-                    return Err(RequestError::Usage(format!(
-                        "{0} is {known_url} in this session, not {1}; add the new one with `longhaul servers add NAME {1}`, or use another --session",
-                        server.name,
-                        server_url::redacted(&url)
-                    )));
+                    // A URL that was never reached may have been a typing error.
+                    let is_unused = linked.link.record().session_number == 0
+                        && self.configs.of_name(&server.name).is_none();
+                    if !is_unused || linked.link.move_to(&url).is_err() {
+                        return Err(RequestError::Usage(format!(
+                            "{0} is {2} in this session, not {1}; add the new one with `longhaul servers add NAME {1}`, or use another --session",
+                            server.name,
+                            server_url::redacted(&url),
+                            server_url::redacted(&known_url)
+                        )));
+                    }
+                    linked.moved_from(&known_url);
                 }
                 if let Some(version) = pinned
                     && let Err(error) = linked.link.pin_to(version)

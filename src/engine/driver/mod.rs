@@ -19,7 +19,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use self::configuring::USUAL_ENVIRONMENT;
 use self::state::{OwnSaves, Publishing, Received, Saves, SignIns, TestHooks};
 use crate::{
-    domain::{Mono, NoticeLevel, RateLimit, ServerName, SessionDriver, SessionEvent, Stamp, Wall},
+    domain::{
+        Mono, NoticeLevel, RateLimit, ServerName, SessionDriver, SessionEvent, Stamp, Wall, exit,
+    },
     engine::{
         driver::{
             announcements::Announcements,
@@ -36,7 +38,7 @@ use crate::{
         pending_requests::{Envelope, OwnRequests, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
-        socket::{self, Listener, SocketService, UpgradeJob},
+        socket::{self, ListenError, Listener, SocketService, UpgradeJob},
         tracer::Tracer,
         upgrade::KeeperState,
     },
@@ -86,6 +88,15 @@ const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 /// How long a stopped keeper waits until its clients have taken its last events.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
+/// Why a session can't be driven.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DriveError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
+
 /// Drives the session until this process exits.
 pub(super) async fn drive(
     options: &mut Options,
@@ -93,7 +104,7 @@ pub(super) async fn drive(
     pace: &Pace,
     own: &mut OwnRequests,
     lock: DriverLock,
-) -> Result<(), JournalError> {
+) -> Result<(), DriveError> {
     let now = options.clock.now();
     let mut inherited = std::mem::take(&mut options.inherited);
     let options = &*options;
@@ -101,7 +112,7 @@ pub(super) async fn drive(
         writer,
         restored,
         notices,
-    } = Writer::open(&options.paths, now.wall)?;
+    } = Writer::open(&options.paths, now.wall).map_err(JournalError::from)?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
     let (sign_ins, of_sign_ins) = mpsc::channel(16);
@@ -122,11 +133,15 @@ pub(super) async fn drive(
         args: options.args.clone(),
         upgrades,
     };
+    let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
+    let listener = match socket::listen(&options.paths, &service, inherited_socket) {
+        // Nobody could use or stop it.
+        Err(error) if is_keeper => return Err(error.into()),
+        listener => listener,
+    };
     let mut driver = Driver::new(options, snapshots, pace, &mut own.pending, writer, sign_ins);
     driver.lifetime = lifetime;
     driver.inherit(options, &mut inherited.state);
-    let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
-    let listener = socket::listen(&options.paths, &service, inherited_socket);
     let unopened = listener.as_ref().err().map(ToString::to_string);
     for text in notices.into_iter().chain(unopened) {
         driver.notice(NoticeLevel::Warning, text, now);
@@ -246,7 +261,6 @@ impl Driver<'_> {
         // Applied before anything is sent; changes to a link wait until its unfinished tasks are restored.
         self.configs = KnownConfigs::of(&options.config, std::mem::take(&mut state.configs));
         self.traces |= state.traces;
-        self.sign_in.insecure_http |= state.insecure_http;
     }
 
     /// Applies the configuration to what was restored, and answers what has been asked until now.
@@ -254,7 +268,9 @@ impl Driver<'_> {
         self.configure(options.config.clone(), None, now);
         for server in &options.servers {
             if let Err(refused) = self.know(server.clone(), now) {
-                self.notice(NoticeLevel::Error, refused.to_string(), now);
+                // What this process wants from that server must not go to another one.
+                let failed = SessionEvent::failed(refused.to_string(), exit::REFUSED);
+                self.snapshots.publish(failed);
             }
         }
         self.snapshots.publish(SessionEvent::Driver(SessionDriver {
@@ -420,7 +436,7 @@ impl Driver<'_> {
                 let configured = Configured {
                     server: self.configs.of_name(&view.name),
                     surroundings: self.configs.surroundings(&view.name),
-                    insecure_http: self.sign_in.insecure_http,
+                    insecure_http: linked.insecure_http,
                     guard: self.guard,
                 };
                 view.obstacle = linked.obstacle(&configured);

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
+    auth::TokenState,
     domain::{
         Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionOutcome,
         SessionRequest, SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
+        server_url,
     },
     engine::{
         driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver},
@@ -67,6 +69,19 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
         }
         _ => {}
     }
+}
+
+/// Whether a request makes a link send something new to its server.
+fn starts_something(asked: &SessionRequest) -> bool {
+    matches!(
+        asked,
+        SessionRequest::Tools(_)
+            | SessionRequest::Introduce { .. }
+            | SessionRequest::Forward { .. }
+            | SessionRequest::Adopt { .. }
+            | SessionRequest::Checkpoints { .. }
+            | SessionRequest::Start(_)
+    )
 }
 
 /// Why a task that no link holds refuses a request.
@@ -133,7 +148,8 @@ impl Driver<'_> {
             Route::Answer(outcome) => return self.respond(number, outcome),
             Route::Later => return,
         };
-        match self.prepare(index, asked) {
+        let prepared = self.check_cleartext(number, index, asked, now);
+        match prepared.and_then(|()| self.prepare(index, asked)) {
             Ok(()) => self.feed(index, Input::Ask { ask: number, what }, now),
             Err(refused) => self.respond(number, Err(refused)),
         }
@@ -222,7 +238,13 @@ impl Driver<'_> {
         }
         self.configs.named_again(&server.name);
         self.show_gone_from(&server.name, None, now);
-        self.know(server.clone(), now).into()
+        let known = self.know(server.clone(), now);
+        if let (Some(reader), Err(refused)) = (from, &known) {
+            // What it asks for next must not go to another server.
+            let words = refused.to_string();
+            self.configs.refuse(reader, server.name.clone(), words);
+        }
+        known.into()
     }
 
     fn route_task(&self, id: &TaskId) -> Route {
@@ -230,20 +252,57 @@ impl Driver<'_> {
         index.map_or_else(|| Route::SavedTask(id.clone()), Route::Link)
     }
 
+    /// Each command has to allow credentials over plain http for itself; the calls that it makes keep that permission.
+    fn check_cleartext(
+        &mut self,
+        number: SessionRequestId,
+        index: usize,
+        asked: &SessionRequest,
+        now: Stamp,
+    ) -> Result<(), RequestError> {
+        let is_allowed = self.allows_insecure_http(number);
+        let Some(linked) = self.links.get_mut(index) else {
+            return Ok(());
+        };
+        let record = linked.link.record();
+        let url = url::Url::parse(&record.url).ok();
+        let Some(url) = url.filter(server_url::is_cleartext) else {
+            return Ok(());
+        };
+        if is_allowed {
+            if !std::mem::replace(&mut linked.insecure_http, true) {
+                linked.http = None;
+            }
+            return Ok(());
+        }
+        let is_signed_in = || {
+            let token = self.sign_in.logins.token_state(&url, now.wall);
+            !matches!(token, Ok(TokenState::SignedOut))
+        };
+        let sends_secrets = !linked.given().is_empty()
+            || linked.insecure_http && (self.configs.has_headers(&record.name) || is_signed_in());
+        if !starts_something(asked) || !sends_secrets {
+            return Ok(());
+        }
+        Err(RequestError::Usage(format!(
+            "refusing to send credentials to {} over plain http, where others can read them; use an https:// URL, or pass --insecure-http",
+            record.name
+        )))
+    }
+
+    pub(super) fn allows_insecure_http(&self, number: SessionRequestId) -> bool {
+        if self.open.is_ours(number) {
+            return self.sign_in.insecure_http;
+        }
+        let reader = self.open.reader(number);
+        reader.is_some_and(|reader| self.configs.allows_insecure_http(reader))
+    }
+
     /// Checks that a link can answer a request, and tells it what only the session file knows.
     fn prepare(&mut self, index: usize, asked: &SessionRequest) -> Result<(), RequestError> {
-        let needs_an_answer = matches!(
-            asked,
-            SessionRequest::Tools(_)
-                | SessionRequest::Introduce { .. }
-                | SessionRequest::Forward { .. }
-                | SessionRequest::Adopt { .. }
-                | SessionRequest::Checkpoints { .. }
-                | SessionRequest::Start(_)
-        );
         let trouble = self.saves.trouble.as_ref();
         if let Some(trouble) = trouble.filter(|_| !self.saves.unsaved.has_room())
-            && needs_an_answer
+            && starts_something(asked)
         {
             return Err(RequestError::CannotSave(format!(
                 "not sent: {}; longhaul reads nothing from servers until the disk works again",

@@ -18,6 +18,7 @@ use crate::{
 impl Driver<'_> {
     /// Starts a sign-in; the response is sent once its page is known. An older one for the same server ends.
     pub(super) fn sign_in(&mut self, number: SessionRequestId, name: &ServerName) {
+        let is_allowed = self.allows_insecure_http(number);
         let linked = self
             .index_of(name)
             .and_then(|index| self.links.get_mut(index));
@@ -26,8 +27,8 @@ impl Driver<'_> {
             return self.respond(number, Err(refused));
         };
         let url = url::Url::parse(&linked.link.record().url).ok();
-        let is_private =
-            |url: &url::Url| !server_url::is_cleartext(url) || self.sign_in.insecure_http;
+        linked.insecure_http |= is_allowed;
+        let is_private = |url: &url::Url| !server_url::is_cleartext(url) || is_allowed;
         let Some(url) = url.filter(is_private) else {
             let words = format!(
                 "a token for {name} would travel over plain http, unencrypted; use an https:// URL"

@@ -62,6 +62,8 @@ pub(super) struct Linked {
     pub(super) headers: Vec<(String, String)>,
     /// The requester's values from the configuration, while that is unchanged.
     pub(super) config_headers: Vec<(String, String)>,
+    /// Whether a user of it allowed credentials over plain http.
+    pub(super) insecure_http: bool,
     /// Secrets that its server must not make us show; old values stay known while its address is unchanged.
     pub(super) secrets: Secrets,
     pub(super) tap: TrafficRecorder,
@@ -105,6 +107,7 @@ pub(super) struct OwnSave {
 /// Credentials, and the jobs that refresh them.
 pub(super) struct SignIns<'d> {
     pub(super) logins: &'d Logins,
+    /// Whether this process was started with `--insecure-http`. Its clients say for themselves.
     pub(super) insecure_http: bool,
     pub(super) fetcher: Arc<Fetcher>,
     /// Signals that a token refresh has ended.

@@ -198,6 +198,7 @@ impl Driver<'_> {
                 server: linked.link.record().name.clone(),
                 headers: linked.headers.clone(),
                 config_headers: linked.config_headers.clone(),
+                insecure_http: linked.insecure_http,
                 secrets: linked.secrets.save(),
                 is_traced: linked.tap.switch().is_on(),
                 program,
@@ -220,7 +221,6 @@ impl Driver<'_> {
             since_ms: self.lifetime.as_ref().map(|lifetime| lifetime.since.0),
             paused_at_ms: paused_at.0,
             configs: self.configs.clone(),
-            insecure_http: self.sign_in.insecure_http,
             traces: self.traces,
             links,
             guard,
@@ -263,6 +263,7 @@ impl Driver<'_> {
             linked.secrets.restore_saved(state.secrets);
             linked.headers = state.headers;
             linked.config_headers = state.config_headers;
+            linked.insecure_http = state.insecure_http;
             if let Some((program, pipes)) = program {
                 let mut options = StdioOptions::new(linked.link.record().name.as_str());
                 options.secrets = linked.secrets.clone();

@@ -215,9 +215,16 @@ impl Link {
         progress: Progress,
         event_id: Option<&str>,
     ) {
-        if let Some(active) = self.tasks.get_mut(id)
-            && active.on_progress(self.now, token, progress, event_id)
-        {
+        let is_process = self.record.is_process();
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if is_process {
+            // The pipe is that of every call, but a step names its own.
+            active.heard(self.now);
+            active.activity.last_news = self.now.mono;
+        }
+        if active.on_progress(self.now, token, progress, event_id) {
             self.saver.touch(self.now.mono);
         }
     }

@@ -136,7 +136,10 @@ impl Link {
 
     /// The server has moved: nothing that was found out at the old URL holds, and its session id must not reach the new
     /// one.
-    fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
+    ///
+    /// # Errors
+    /// [`ConfigureError::UrlInUse`] while something is unfinished at the old one.
+    pub fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
         let is_awaited = |in_flight: &InFlight| in_flight.kind.is_awaited();
         if self.has_unsettled() || self.in_flight.values().any(is_awaited) {

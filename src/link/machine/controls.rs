@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ActionRefusal, ControlKind, Phase, RequestError, ServerSupport, SessionOutcome,
+        ActionRefusal, ControlKind, Mono, Phase, RequestError, ServerSupport, SessionOutcome,
         SessionResponse, Status, Task, TaskId, text,
     },
     link::{
@@ -25,6 +25,9 @@ const PAUSE_WITHIN: Duration = Duration::from_secs(60);
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// The same for a server task, whose server may take its time.
 const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
+/// How long a cancelled call is silent, at least and at most, until it counts as cancelled. A server need not confirm a
+/// cancel (2025-11-25, basic/utilities/cancellation), so its silence is all that can be had.
+const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_mins(5)];
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
@@ -229,7 +232,8 @@ impl Link {
     /// How many other calls of the server are running.
     fn others_at_work(&self, id: &TaskId) -> u64 {
         let others = self.tasks.iter().filter(|(other, active)| {
-            *other != id && !active.is_settled() && (active.is_out() || active.served.is_some())
+            let is_at_work = active.is_out() || active.served.is_some();
+            *other != id && !active.is_settled() && is_at_work && !active.was_cancelled()
         });
         u64::try_from(others.count()).unwrap_or(u64::MAX)
     }
@@ -388,9 +392,45 @@ impl Link {
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
         let active = self.tasks.get_mut(id);
-        let control = active.and_then(|active| active.control.as_mut());
+        let Some(active) = active.filter(|active| active.was_cancelled()) else {
+            return;
+        };
+        active.cancel_taken_at = Some(self.now.mono);
+        let control = active.control.as_mut();
         if let Some(control) = control.filter(|it| it.what == ControlKind::Cancelling) {
             control.is_taken = true;
+        }
+    }
+
+    /// When the silence of a cancelled call ends it, if its server stays in contact.
+    pub(super) fn cancel_ends(active: &ActiveTask) -> Option<Mono> {
+        let taken_at = active.cancel_taken_at.filter(|_| active.was_cancelled())?;
+        // A call without a response may arrive after its cancel.
+        let has_arrived = active.phase() == Phase::Open;
+        if !has_arrived || active.served.is_some() || active.is_asked(ControlKind::Pausing) {
+            return None;
+        }
+        let [least, most] = CANCEL_SILENCE;
+        let silence = (active.activity.longest_step * 3).clamp(least, most);
+        let activity = &active.activity;
+        let since = taken_at.max(activity.last_news).max(activity.contact_since);
+        Some(since.after(silence))
+    }
+
+    pub(super) fn step_cancel(&mut self, id: &TaskId) {
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let is_due = Self::cancel_ends(active).is_some_and(|at| now.mono >= at);
+        let is_in_contact =
+            self.connection == ConnectionState::Ready && self.reachability.down().is_none();
+        if is_due && is_in_contact {
+            let name = &self.record.name;
+            let message = format!("{name} has sent nothing about it since the cancel");
+            active.notice(now, message);
+            active.task.end.is_unconfirmed = true;
+            self.conclude(id, Status::Cancelled, None);
         }
     }
 

@@ -371,6 +371,7 @@ impl Link {
         self.step_stream(id);
         self.step_follow(id);
         self.step_control(id);
+        self.step_cancel(id);
         self.step_limits(id);
     }
 }

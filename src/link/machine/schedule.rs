@@ -100,6 +100,9 @@ impl Link {
                 }
             }
             next = earliest(next, self.limit_ends(active));
+            if can_ask && self.reachability.down().is_none() {
+                next = earliest(next, Self::cancel_ends(active));
+            }
         }
         // What is due but could not be done waits for something else to change; never spin.
         next.map(|at| at.max(self.now.mono.after(Duration::from_millis(1))))
@@ -111,6 +114,7 @@ impl Link {
             && active.answers == AnswersDue::Never
             && active.control.is_none()
             && active.follow.is_none()
+            && active.cancel_taken_at.is_none()
             && active.task.options.limits == crate::domain::Limits::default();
         let due = earliest(Self::silence_ends(active), active.doubted_at());
         let due = earliest(due, active.went_out_at());

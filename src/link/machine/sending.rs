@@ -167,6 +167,9 @@ impl Link {
                         place += 1;
                     }
                 }
+                if active.cancel_taken_at.is_some() {
+                    active.cancel_taken_at = Some(self.now.mono);
+                }
                 if let Some(served) = &mut active.served {
                     served.back_in_contact(self.now.mono);
                 }

@@ -119,6 +119,8 @@ pub struct EditForm {
     pub task: TaskId,
     /// Name, note, idle limit, hard limit.
     pub fields: [Field; 4],
+    /// Their texts when the form was opened.
+    pub before: [String; 4],
     /// The index of the focused field.
     pub at: usize,
     /// Why the input is invalid.

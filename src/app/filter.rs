@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use strum::VariantNames as _;
 
-use crate::domain::{Connectivity, Status, Task};
+use crate::domain::{Connectivity, Stamp, Status, Task};
 
 use super::task_row::{TaskRow, short_arguments};
 
@@ -106,10 +106,10 @@ impl Filter {
         self.terms.is_empty()
     }
 
-    /// Whether a task on the screen matches.
-    pub fn matches(&self, task_row: &TaskRow) -> bool {
+    /// Whether a task on the screen matches now.
+    pub fn matches(&self, task_row: &TaskRow, now: Stamp) -> bool {
         let view = &task_row.view;
-        self.matches_terms(&view.task, &view.contact, || {
+        self.matches_terms(&view.task, &view.contact.at(now), || {
             Cow::Borrowed(&*task_row.arguments)
         })
     }

@@ -32,6 +32,14 @@ impl Grouping {
         self.into()
     }
 
+    /// Its name in messages.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Caller => "agent host",
+            _ => self.name(),
+        }
+    }
+
     /// The order of two rows' groups.
     pub(super) fn compare(self, one: &TaskRow, two: &TaskRow) -> Ordering {
         let (a, b) = (&one.view.task, &two.view.task);

@@ -25,7 +25,7 @@ fn is_shown(state: &State, task_row: &TaskRow) -> bool {
 
 fn matches(state: &State, task_row: &TaskRow) -> bool {
     (!state.list.needs_only || task_row.group() == Group::NeedsYou)
-        && state.list.filter.matches(task_row)
+        && state.list.filter.matches(task_row, state.now())
 }
 
 fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {

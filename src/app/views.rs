@@ -53,7 +53,7 @@ impl View {
             parts.push("only what needs you".to_owned());
         }
         if self.grouping != Grouping::default() {
-            parts.push(format!("grouped by {}", self.grouping.name()));
+            parts.push(format!("grouped by {}", self.grouping.label()));
         }
         if self.sort != SortKey::default() || self.is_reversed {
             let turned = if self.is_reversed { ", reversed" } else { "" };

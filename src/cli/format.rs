@@ -1,4 +1,4 @@
-//! Text output: history entries as lines, results as text, rows as tables. All server text is cleaned here.
+//! Text output: history entries as lines, results as text, rows as tables. Server text is cleaned here, except for results.
 
 use crate::domain::{
     ContentBlock, HistoryEntry, HistoryEvent, HistoryLine, Progress, TaskId, Wall, text, unquoted,
@@ -73,7 +73,8 @@ pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
     line.trim_end().to_owned()
 }
 
-/// The text of a `CallToolResult`. Other blocks are shown as type and size, and a result of another shape as JSON.
+/// The text of a `CallToolResult`, as the server wrote it. Other blocks are shown as type and size, and a result of another
+/// shape as JSON.
 pub(super) fn result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
@@ -85,7 +86,7 @@ pub(super) fn result(json: &str) -> String {
         (_, Some(structured)) => super::json::pretty(structured),
         (Some(blocks), None) => blocks.iter().map(block).collect::<Vec<_>>().join("\n"),
         // A JSON string, or text that is not readable JSON, e.g. because it is nested too deep.
-        (None, None) if value.is_string() => text::clean_block(json).into_owned(),
+        (None, None) if value.is_string() => json.to_owned(),
         (None, None) => super::json::pretty(&value),
     }
 }
@@ -100,7 +101,7 @@ pub(super) fn first_media_block(json: &str) -> Option<usize> {
     Some(index + 1)
 }
 
-/// As [`result`], with the text blocks unchanged.
+/// As [`result`], without the other blocks.
 pub(super) fn raw_result(json: &str) -> String {
     let value = super::json::parsed(json);
     let blocks = value.get("content").and_then(Value::as_array);
@@ -118,9 +119,7 @@ pub(super) fn raw_result(json: &str) -> String {
 
 fn block(block: &Value) -> String {
     match ContentBlock::parse(block) {
-        ContentBlock::Text { text: words, .. } => {
-            text::clean_block(words).trim_end_matches('\n').to_owned()
-        }
+        ContentBlock::Text { text: words, .. } => words.trim_end_matches('\n').to_owned(),
         other => format!("[{}]", other.message()),
     }
 }

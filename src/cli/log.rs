@@ -28,7 +28,7 @@ pub(super) fn start_keeper_log(paths: &Paths) -> Result<(), CliError> {
     let is_large = std::fs::metadata(&log).is_ok_and(|found| found.len() > KEEPER_LOG_BYTES);
     if is_large {
         // If that fails, the log only grows further.
-        let _ = std::fs::rename(&log, log.with_extension("log.1"));
+        let _ = std::fs::rename(&log, paths.older_log());
     }
     write_log(paths.open_log()?, tracing::Level::INFO);
     Ok(())

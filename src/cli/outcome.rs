@@ -135,7 +135,7 @@ pub(super) fn print_outcome(
         match (text.is_empty(), is_error) {
             (true, _) => {}
             (false, true) => context.terminal.report_text(&text),
-            (false, false) => context.terminal.print_text(&text)?,
+            (false, false) => context.terminal.print_result(&text)?,
         }
     }
     let reason = task.status.reason().unwrap_or_default();

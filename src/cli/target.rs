@@ -190,8 +190,8 @@ impl Targets {
                     self.named(name)
                 }
                 Some(name) => Err(CliError::usage(format!(
-                    "[defaults] in the configuration names server {name}, which longhaul does not know; correct it, or {}",
-                    self.choices_hint()
+                    "[defaults] in the configuration names server {name}, which longhaul does not know; correct it, or choose a server with -s{}",
+                    self.known_hint()
                 ))),
                 None => Err(CliError::usage(self.choices_hint())),
             },

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{
     cli::{context::Context, error::CliError, json as documents},
-    domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId},
-    engine::connections,
+    domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text},
+    engine::driver_snapshot,
     store::{DriverLock, Reader, StoreError},
 };
 
@@ -20,14 +20,22 @@ pub(super) struct DriverInfo {
 }
 
 impl DriverInfo {
-    /// Asks the driver only if one of the tasks has not ended.
-    pub(super) fn of(context: &Context<'_>, tasks: &[Task]) -> Self {
+    /// Asks the driver only if one of the tasks has not ended. Warns if the file is behind.
+    pub(super) fn of(context: &mut Context<'_>, tasks: &[Task]) -> Self {
         let pid = DriverLock::holder(&context.paths);
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
         let is_asked = is_another && !tasks.iter().all(|task| task.status.is_settled());
+        let snapshot = is_asked.then(|| driver_snapshot(&context.paths)).flatten();
+        let unsaved = snapshot.as_ref().map_or(0, |snapshot| snapshot.unsaved);
+        if unsaved > 0 {
+            let tasks = text::plural(unsaved, "task");
+            context.warn(format!(
+                "the session file can't be written, so what follows is out of date for {tasks}; free some disk space"
+            ));
+        }
         Self {
             is_running: pid.is_some(),
-            connections: is_asked.then(|| connections(&context.paths)).flatten(),
+            connections: snapshot.map(|snapshot| snapshot.connections),
             now: context.clock.now(),
         }
     }

@@ -130,6 +130,14 @@ impl<'o> Terminal<'o> {
         self.print_line(&json::pretty(&document.into()))
     }
 
+    /// Prints a result, cleaned for a terminal, or as little as possible for a file or pipe.
+    pub(super) fn print_result(&mut self, text: &str) -> Result<(), CliError> {
+        match self.out_columns {
+            Some(_) => self.print_text(text),
+            None => self.print_line(&text::clean_data(text)),
+        }
+    }
+
     /// Prints text that is known to be harmless.
     pub(super) fn print_line(&mut self, text: &str) -> Result<(), CliError> {
         self.data(format!("{text}\n").as_bytes())

@@ -16,6 +16,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
@@ -263,6 +264,8 @@ pub fn run_blocking(options: DemoOptions, out: &mut dyn Write) -> Result<(), Dem
 fn replace_process() {
     if let Ok(exe) = std::env::current_exe() {
         let error = Command::new(exe).args(std::env::args_os().skip(1)).exec();
+        // The attempt has made a closed pipe deadly; with a handler, writing to one is an error again.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default());
         tracing::warn!(%error, "could not re-execute; restarting inside this process");
     }
 }

@@ -117,6 +117,18 @@ impl HistoryEntry {
     }
 }
 
+impl HistoryEvent {
+    /// About how many bytes of memory an entry of it takes.
+    pub fn weight(&self) -> usize {
+        let text = match self {
+            Self::Progress { message, .. } => message.as_ref().map_or(0, CompactString::len),
+            Self::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
+            _ => 0,
+        };
+        text + size_of::<HistoryEntry>()
+    }
+}
+
 /// What a history entry records; the tags are the event names of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

@@ -77,7 +77,7 @@ pub use record::{Attempt, CallOptions, Phase, Row, Task, TaskEnd, TaskError, Tas
 pub use repair::{replace_lone_surrogates, without_lone_surrogates, without_nan};
 pub use request::{
     Notice, NoticeLevel, RequestError, SessionDriver, SessionEvent, SessionOutcome, SessionRequest,
-    SessionRequestId, SessionResponse, SignInPage,
+    SessionRequestId, SessionResponse, SignInPage, TaskChange,
 };
 pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,

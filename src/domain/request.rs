@@ -1,16 +1,17 @@
 //! Requests of clients to the engine, its responses and its events. The same types are sent over a channel within one
 //! process and as JSON over the session's socket.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     Answer, Collected, ControlKind, Forwarded, HostProfile, Introduction, ProtocolVersion,
-    ServerConfigs, ServerName, ServerView, TaskId, TaskView, Tool, Wall,
+    ServerConfigs, ServerName, ServerView, Task, TaskId, TaskView, Tool, Wall,
     saved::{Saved, SavedRead},
 };
-use crate::domain::call::{Checkpoint, Limits, NewCall, ServerRef};
+use crate::domain::call::{Checkpoint, NewCall, ServerRef};
 
 /// The id of a request, unique within one client; the response carries it.
 pub type SessionRequestId = u64;
@@ -50,12 +51,8 @@ pub enum SessionRequest {
     Edit {
         /// The task.
         id: TaskId,
-        /// The new name; `None` removes it.
-        name: Option<String>,
-        /// The new note; `None` removes it.
-        note: Option<String>,
-        /// The new limits.
-        limits: Limits,
+        /// What to change; the rest stays as it is, whoever has changed it.
+        changes: Vec<TaskChange>,
     },
     /// Retry all unreachable servers now.
     RetryNow,
@@ -145,6 +142,42 @@ pub enum SessionRequest {
     Read(SavedRead),
     /// Another request, with the MCP revision that `--protocol` sets.
     In(ProtocolVersion, Box<SessionRequest>),
+}
+
+/// A change by [`SessionRequest::Edit`]; `None` removes the value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskChange {
+    /// The name.
+    Name(Option<String>),
+    /// The note.
+    Note(Option<String>),
+    /// The limit without activity.
+    Idle(Option<Duration>),
+    /// The limit for the total duration.
+    Hard(Option<Duration>),
+}
+
+impl TaskChange {
+    /// Changes the task.
+    pub fn apply(&self, task: &mut Task) {
+        match self {
+            Self::Name(name) => task.name.clone_from(name),
+            Self::Note(note) => task.note.clone_from(note),
+            Self::Idle(limit) => task.options.limits.idle = *limit,
+            Self::Hard(limit) => task.options.limits.hard = *limit,
+        }
+    }
+
+    /// Whether the task is as after the change.
+    pub fn is_applied(&self, task: &Task) -> bool {
+        match self {
+            Self::Name(name) => task.name == *name,
+            Self::Note(note) => task.note == *note,
+            Self::Idle(limit) => task.options.limits.idle == *limit,
+            Self::Hard(limit) => task.options.limits.hard == *limit,
+        }
+    }
 }
 
 impl SessionRequest {

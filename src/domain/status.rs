@@ -134,6 +134,9 @@ pub enum LostReason {
     /// The time to live of the server task expired.
     #[error("the TTL of its server task has expired")]
     TaskExpired,
+    /// The user removed a call whose answer can't be asked for again.
+    #[error("you removed it from the list while it was running, so its answer was not read")]
+    Removed,
     /// The user gave up on a task with unknown outcome.
     #[error("you marked it as lost")]
     GivenUp,

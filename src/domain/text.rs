@@ -70,6 +70,19 @@ pub fn clean_block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
+/// Sanitizes server text for a file or a pipe, which a terminal may show later: only control and invisible characters are
+/// replaced, except for tabs, line ends and the joiner in emoji.
+pub fn clean_data(text: &str) -> String {
+    let mut letters = text.chars().peekable();
+    let mut out = String::with_capacity(text.len());
+    while let Some(letter) = letters.next() {
+        let is_line_end = letter == '\n' || letter == '\r' && letters.peek() == Some(&'\n');
+        let is_kept = is_line_end || matches!(letter, '\t' | '\u{200D}') || !is_hostile(letter);
+        out.push(if is_kept { letter } else { MARK });
+    }
+    out
+}
+
 fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     let is_plain = |letter: char| {
         // Includes the box and bar characters of longhaul's own screen.
@@ -371,15 +384,17 @@ pub fn exact(value: f64) -> String {
 
 /// A progress number for display: thousands separators, at most two decimals, large numbers abbreviated (`21.0k`).
 pub fn amount(value: f64) -> String {
+    // What would be rounded to a thousand of one unit is one of the next.
+    let reaches = |size: f64| value >= size * 0.999_95;
     if let Some((size, sign)) = [(1e15, 'P'), (1e12, 'T'), (1e9, 'G')]
         .into_iter()
-        .find(|(size, _)| value >= *size)
+        .find(|(size, _)| reaches(*size))
     {
         format!("{:.1}{sign}", value / size)
     } else if value.abs() < 0.005 {
         // It would print as 0 or -0.
         "0".to_owned()
-    } else if value >= 1e6 {
+    } else if reaches(1e6) {
         format!("{:.1}M", value / 1e6)
     } else if value >= 10_000.0 {
         format!("{:.1}k", value / 1e3)
@@ -476,8 +491,8 @@ pub fn duration(length: Duration) -> String {
 pub fn bytes(count: u64) -> String {
     match count {
         0..1000 => format!("{count} B"),
-        1000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        1000..999_950 => format!("{:.1} kB", count as f64 / 1e3),
+        999_950..999_950_000 => format!("{:.1} MB", count as f64 / 1e6),
         _ => format!("{:.1} GB", count as f64 / 1e9),
     }
 }
@@ -519,6 +534,14 @@ mod tests {
 
     /// 2^53, the largest accepted progress value.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
+
+    #[test]
+    fn data_keeps_tabs_line_ends_and_joined_emoji() {
+        let data = "a\tb\r\n\u{1F469}\u{200D}\u{1F467}\n";
+        assert_eq!(clean_data(data), data);
+        let hostile = "\u{1b}[2J\r\u{202e}";
+        assert_eq!(clean_data(hostile), "\u{fffd}[2J\u{fffd}\u{fffd}");
+    }
 
     #[test]
     fn adds_flags_to_commands_between_backticks() {

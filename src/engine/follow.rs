@@ -361,10 +361,19 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
 }
 
-/// The connections of the tasks, which only the driver of a session knows; `None` if it doesn't answer. Nothing is
-/// requested: the driver sends its snapshots unasked, and they end with the first other event.
-pub fn connections(paths: &Paths) -> Option<BTreeMap<TaskId, Connectivity>> {
-    let mut connections = BTreeMap::new();
+/// What only the driver of a session knows.
+#[derive(Debug, Default)]
+pub struct DriverSnapshot {
+    /// The connections of the tasks.
+    pub connections: BTreeMap<TaskId, Connectivity>,
+    /// How many tasks have changed since they could be saved.
+    pub unsaved: usize,
+}
+
+/// Asks the driver; `None` if it doesn't answer. Nothing is requested: the driver sends its snapshots unasked, and they end
+/// with the first other event.
+pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
+    let mut snapshot = DriverSnapshot::default();
     let mut stream = std::os::unix::net::UnixStream::connect(paths.socket()).ok()?;
     let hello = serde_json::json!(Hello::ours(paths.contract()));
     stream.set_read_timeout(Some(PICTURE_WITHIN)).ok()?;
@@ -376,10 +385,12 @@ pub fn connections(paths: &Paths) -> Option<BTreeMap<TaskId, Connectivity>> {
     for line in lines.map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(SessionEvent::Task(view)) => {
-                connections.insert(view.task.id.clone(), view.contact.clone());
+                snapshot.unsaved += usize::from(view.is_unsaved);
+                let id = view.task.id.clone();
+                snapshot.connections.insert(id, view.contact.clone());
             }
             Ok(SessionEvent::Server(_)) => {}
-            _ => return Some(connections),
+            _ => return Some(snapshot),
         }
     }
     None

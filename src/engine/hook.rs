@@ -55,6 +55,8 @@ pub(super) struct Hooks {
     has_events: Arc<AtomicBool>,
     /// The tasks that wait for a sign-in and were already reported.
     needs_login: BTreeSet<TaskId>,
+    /// The tasks from before this driver whose first snapshot has come.
+    looked_at: BTreeSet<TaskId>,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -111,6 +113,7 @@ impl Hooks {
             wake,
             has_events: writer.add_hook_events(on),
             needs_login: BTreeSet::new(),
+            looked_at: BTreeSet::new(),
             shared,
             thread,
         })
@@ -132,6 +135,7 @@ impl Hooks {
     /// the task existed before this driver started, so its first snapshot is not news.
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
+        let is_known = is_known && self.looked_at.insert(id.clone());
         if view.contact != Connectivity::NeedsLogin || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
             return;

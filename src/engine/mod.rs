@@ -33,7 +33,7 @@ mod upgrade;
 pub use self::options::{FailPoint, Options, PanicIn, ProcessRole};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
-pub use follow::{ask_driver, connections};
+pub use follow::{DriverSnapshot, ask_driver, driver_snapshot};
 pub use frames::{HeldCall, KeeperStatus, UpgradeOutcome, UpgradeRequest, Upgraded};
 pub use hook::Hook;
 pub use keeper::{

@@ -10,6 +10,9 @@ use crate::{
 /// The most history entries of a task that a screen takes at once; older ones are counted.
 const HISTORY_AT_ONCE: usize = 2000;
 
+/// The most bytes of text in these entries: as JSON, each can need six, and a line to a client holds 64 MiB.
+const HISTORY_BYTES: usize = 8 * 1024 * 1024;
+
 /// The most recorded messages that a screen takes at once, from the last [`TRAFFIC_BYTES`] of the record.
 const TRAFFIC_AT_ONCE: usize = 200;
 
@@ -64,6 +67,13 @@ fn history(paths: &Paths, task: &TaskId, after_seq: u64) -> Result<Saved, StoreE
         entries = reader.history_tail(task, HISTORY_AT_ONCE)?;
     }
     entries.retain(|entry| entry.seq > after_seq);
+    let mut bytes = 0;
+    let newest = entries.iter().rev().take_while(|entry| {
+        bytes += entry.what.weight();
+        bytes <= HISTORY_BYTES
+    });
+    let left_out = entries.len() - newest.count();
+    entries.drain(..left_out);
     let dropped = entries
         .first()
         .map_or(0, |first| first.seq.saturating_sub(after_seq + 1));

@@ -20,12 +20,12 @@ use super::{
     follow,
     pace::Pace,
     snapshots::{Snapshots, Subscription},
-    tunnel::Host,
+    tunnel::{Host, LINE_BYTES},
 };
 use crate::{
     domain::{
         Mono, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
-        SessionRequestId, exit,
+        SessionRequestId, exit, text,
     },
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
@@ -53,6 +53,19 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 
 const NOBODY_DRIVES: &str =
     "no process runs this session's calls, and --readonly starts none; run without --readonly";
+
+/// The most bytes of arguments in a request. As a string in JSON, they can need twice as many in a line to the keeper.
+const LARGEST: usize = LINE_BYTES / 2 - 64 * 1024;
+
+fn is_too_large(what: &SessionRequest) -> bool {
+    let bytes = match what {
+        SessionRequest::In(_, what) => return is_too_large(what),
+        SessionRequest::Start(call) => call.arguments.len(),
+        SessionRequest::Forward { params, .. } => params.len(),
+        _ => 0,
+    };
+    bytes > LARGEST
+}
 
 /// A session in use by this process.
 #[derive(Debug)]
@@ -117,16 +130,24 @@ impl Session {
             ask,
             what: what.in_version(self.protocol),
         };
-        let is_sent = self.asks.try_send(asked).is_ok();
+        let sent = if is_too_large(&asked.what) {
+            let most = text::bytes(LARGEST as u64);
+            let message = format!("not sent: longhaul sends at most {most} of arguments");
+            Err(RequestError::Usage(message))
+        } else {
+            self.asks.try_send(asked).map_err(|_| {
+                let message =
+                    "the engine does not answer; the request was not carried out, try again";
+                RequestError::CannotSave(message.to_owned())
+            })
+        };
         self.end_pause();
-        if !is_sent {
-            let words =
-                "the engine does not answer; the request was not carried out, try again".to_owned();
+        if let Err(error) = sent {
             self.snapshots.tell(
                 reader.id,
                 SessionEvent::Response {
                     request: ask,
-                    outcome: Err(RequestError::CannotSave(words)),
+                    outcome: Err(error),
                 },
             );
         }

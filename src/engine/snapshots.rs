@@ -12,6 +12,23 @@ use crate::domain::{NoticeLevel, ServerName, ServerView, SessionEvent, TaskId, T
 /// Events kept for a reader that does not read; the oldest ones are dropped, but no responses and no slots.
 const EVENTS_KEPT: usize = 4096;
 
+/// The settled tasks whose snapshots stay in memory; the session file has all of them. After a start there are as many.
+const SETTLED_KEPT: usize = 1000;
+
+/// Drops the snapshots of the tasks that settled first, except those that a reader has not taken.
+fn drop_oldest(tasks: &mut BTreeMap<TaskId, Arc<TaskView>>, readers: &BTreeMap<ReaderId, Reader>) {
+    let mut settled: Vec<(Wall, TaskId)> = tasks
+        .values()
+        .filter_map(|view| Some((view.task.end.settled_at?, view.task.id.clone())))
+        .filter(|(_, id)| !readers.values().any(|reader| reader.tasks.contains(id)))
+        .collect();
+    settled.sort_unstable();
+    let count = settled.len().saturating_sub(SETTLED_KEPT);
+    for (_, id) in settled.into_iter().take(count) {
+        tasks.remove(&id);
+    }
+}
+
 /// The id of a reader.
 pub(super) type ReaderId = u64;
 
@@ -30,6 +47,8 @@ struct Inner {
     early: VecDeque<SessionEvent>,
     readers: BTreeMap<ReaderId, Reader>,
     next_reader: ReaderId,
+    /// The number of snapshots from which on the oldest ones are dropped.
+    thin_at: usize,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +105,7 @@ impl Snapshots {
             standing,
             early,
             readers,
+            thin_at,
             ..
         } = &mut *inner;
         for reader in readers.values_mut() {
@@ -110,6 +130,10 @@ impl Snapshots {
         match news {
             SessionEvent::Task(view) => {
                 tasks.insert(view.task.id.clone(), view);
+                if tasks.len() >= *thin_at {
+                    drop_oldest(tasks, readers);
+                    *thin_at = tasks.len() + SETTLED_KEPT;
+                }
             }
             SessionEvent::Server(view) => {
                 servers.insert(view.name.clone(), view);
@@ -123,7 +147,12 @@ impl Snapshots {
             SessionEvent::Driver(_) | SessionEvent::Undriven | SessionEvent::Failed { .. } => {
                 *standing = Some(news);
             }
-            SessionEvent::Notice(_) if readers.is_empty() && early.len() < EVENTS_KEPT => {
+            // A keeper's own reader, which wants no snapshots, shows nothing to anybody.
+            SessionEvent::Notice(_)
+                if early.len() < EVENTS_KEPT
+                    && standing.is_none()
+                    && readers.values().all(|reader| reader.wanted.is_some()) =>
+            {
                 early.push_back(news);
             }
             SessionEvent::Response { .. }
@@ -151,12 +180,19 @@ impl Snapshots {
 
     /// From now on a reader gets only the snapshots of the tasks that it follows.
     pub(super) fn only_followed(&self, reader: ReaderId) {
-        if let Some(reader) = self.lock().readers.get_mut(&reader)
+        let mut inner = self.lock();
+        let Inner { early, readers, .. } = &mut *inner;
+        if let Some(reader) = readers.get_mut(&reader)
             && reader.wanted.is_none()
         {
             reader.wanted = Some(BTreeSet::new());
             reader.tasks.clear();
             reader.servers.clear();
+            let is_notice = |event: &SessionEvent| matches!(event, SessionEvent::Notice(_));
+            let (notices, rest) = std::mem::take(&mut reader.events)
+                .into_iter()
+                .partition(is_notice);
+            (*early, reader.events) = (notices, rest);
         }
     }
 
@@ -317,6 +353,9 @@ mod tests {
             text: "the session file was damaged".to_owned(),
         });
         snapshots.publish(notice.clone());
+        let of_keeper = snapshots.subscribe();
+        of_keeper.ignore_views();
+        assert_eq!(of_keeper.take(), Vec::new());
         let first = snapshots.subscribe();
         let second = snapshots.subscribe();
         assert_eq!((first.take(), second.take()), (vec![notice], Vec::new()));

@@ -34,7 +34,7 @@ use super::{
     upgrade::{Replacement, TrialRun, UpgradeError},
 };
 use crate::{
-    domain::{SessionDriver, SessionEvent, SessionRequest, SessionRequestId, Wall},
+    domain::{RequestError, SessionDriver, SessionEvent, SessionRequest, SessionRequestId, Wall},
     engine::pending_requests::Envelope,
     store::Paths,
 };
@@ -57,6 +57,15 @@ pub(super) struct ToDriver {
     pub(super) ask: SessionRequestId,
     pub(super) what: SessionRequest,
 }
+
+/// What is read of a request that this program does not know.
+#[derive(Deserialize)]
+struct Numbered {
+    ask: SessionRequestId,
+}
+
+const UNKNOWN_REQUEST: &str =
+    "the keeper does not know this request; replace it with `longhaul keeper upgrade`";
 
 /// The listening sockets, one for each contract; dropping this hangs up on every client.
 pub(super) struct Listener {
@@ -338,7 +347,17 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
                 continue;
             }
             let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else {
-                return;
+                // The client would only repeat it on the next connection.
+                let Ok(Numbered { ask }) = serde_json::from_str(&line) else {
+                    return;
+                };
+                let refused = RequestError::Usage(UNKNOWN_REQUEST.to_owned());
+                let response = SessionEvent::Response {
+                    request: ask,
+                    outcome: Err(refused),
+                };
+                snapshots.tell(subscription.id, response);
+                continue;
             };
             pace.attend();
             let asked = Envelope {

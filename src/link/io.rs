@@ -13,6 +13,15 @@ pub type ExchangeId = u64;
 /// The number of a save; saves of one link are numbered and done in order.
 pub type SaveToken = u64;
 
+/// Why nothing followed a task until it was restored.
+#[derive(Clone, Copy, Debug)]
+pub enum Unfollowed {
+    /// No process drove the session; the last one did until then, as far as known.
+    SinceDriver(Option<Wall>),
+    /// It was removed from the list.
+    Removed,
+}
+
 /// An input of a link.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -20,8 +29,8 @@ pub enum Input {
     Restored {
         /// The tasks.
         tasks: Vec<(Task, Vec<EventId>)>,
-        /// When a process last drove the session, as far as known.
-        driven_until: Option<Wall>,
+        /// Why nothing followed them.
+        unfollowed: Unfollowed,
     },
     /// A request of a user.
     Ask {

@@ -228,12 +228,9 @@ impl Link {
             self.woke_up();
         }
         match input {
-            Input::Restored {
-                tasks,
-                driven_until,
-            } => tasks
+            Input::Restored { tasks, unfollowed } => tasks
                 .into_iter()
-                .for_each(|(task, ids)| self.restore(task, ids, driven_until)),
+                .for_each(|(task, ids)| self.restore(task, ids, unfollowed)),
             Input::Ask { ask, what } => self.asked(ask, what),
             Input::Arrived { exchange, arrival } => self.arrived(exchange, arrival),
             Input::Timer => self.schedule.needs_advance = true,

@@ -75,14 +75,14 @@ impl Pending {
 
     /// Whether what comes in any number has to be counted from here on instead of kept.
     pub(super) fn is_full(&self, what: &HistoryEvent) -> bool {
-        let more = weight(what);
+        let more = what.weight();
         self.part.bytes().saturating_add(more) > OF_ONE
             || self.part.total().sum().saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: HistoryEntry) {
         let is_long = entry.seq > STEPS_KEPT;
-        self.part.add(weight(&entry.what));
+        self.part.add(entry.what.weight());
         self.newest.push_back(entry);
         // One in, one out: what goes makes room for what comes.
         if is_long
@@ -105,7 +105,7 @@ impl Pending {
             if self.turn.is_multiple_of(RATIO) {
                 self.older_steps += 1;
             } else {
-                self.part.remove(weight(&entry.what));
+                self.part.remove(entry.what.weight());
                 if let Some((_, count)) = &mut self.mark {
                     *count += 1;
                     return;
@@ -161,25 +161,11 @@ impl Pending {
         // What came since may be thinned already, and its mark stands among the older ones.
         (self.older, self.mark) = (entries.into_iter().chain(older).collect(), mark);
         self.part
-            .add(self.older.iter().map(|entry| weight(&entry.what)).sum());
+            .add(self.older.iter().map(|entry| entry.what.weight()).sum());
         for entry in newest {
             self.push(entry);
         }
     }
-}
-
-/// About how many bytes of memory an entry takes.
-pub(super) fn weight(what: &HistoryEvent) -> usize {
-    let text = match what {
-        HistoryEvent::Progress { message, .. } => {
-            message.as_ref().map_or(0, compact_str::CompactString::len)
-        }
-        HistoryEvent::Log { logger, data, .. } => {
-            data.len() + logger.as_ref().map_or(0, String::len)
-        }
-        _ => 0,
-    };
-    text + size_of::<HistoryEntry>()
 }
 
 #[cfg(test)]

@@ -115,6 +115,7 @@ impl DriverLock {
             paths.socket(),
             paths.start_lock(),
             paths.log(),
+            paths.older_log(),
             paths.watched(),
             paths.lock(),
         ];
@@ -127,7 +128,7 @@ impl DriverLock {
 
     /// The process id of the driver; `None` without a driver.
     pub fn holder(paths: &Paths) -> Option<u32> {
-        alive(&noted(paths)?)
+        alive(&noted(paths)?).filter(|pid| has_open(*pid, &paths.lock()))
     }
 }
 
@@ -157,6 +158,20 @@ fn alive(pid: &str) -> Option<u32> {
     let pid = pid.cast_unsigned();
     // One that was killed and that nobody has waited for yet holds no lock any more.
     (is_alive && process_state(pid) != Some('Z')).then_some(pid)
+}
+
+/// Whether a process has a file open. Where the system doesn't tell, it is assumed: without that check, an id in a leftover
+/// lock file can be that of any new process.
+fn has_open(pid: u32, path: &Path) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return true;
+    };
+    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let Ok(there) = place(path) else {
+        return false;
+    };
+    let mut files = files.flatten().map(|file| place(&file.path()));
+    files.any(|here| here.is_ok_and(|here| here == there))
 }
 
 /// The state of a process as proc(5) names it, e.g. `T` for a stopped one; `None` if the system does not report it.

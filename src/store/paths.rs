@@ -164,6 +164,11 @@ impl Paths {
         self.beside("log")
     }
 
+    /// The log file before the current one.
+    pub fn older_log(&self) -> PathBuf {
+        self.beside("log.1")
+    }
+
     /// Opens the log file for appending.
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].

@@ -144,6 +144,7 @@ pub(crate) fn lost(reason: &LostReason) -> &'static str {
         LostReason::TooMuch { .. } => "too much data at once",
         LostReason::TaskGone { .. } => "server task gone",
         LostReason::TaskExpired => "expired",
+        LostReason::Removed => "removed while running",
         LostReason::GivenUp => "you marked it as lost",
     }
 }

@@ -558,6 +558,11 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     assert_eq!(fake.calls(), 1);
     let id = first[0]["id"].as_str().unwrap();
     let other = run(state, &["call", "plain", "a:=2", "--once", "k"]);
+    assert_eq!(
+        (other.code, other.out.as_str()),
+        (Some(2), ""),
+        "{other:#?}"
+    );
     assert!(
         other.err.contains("for a different call: plain {\"a\":1}"),
         "{other:#?}"

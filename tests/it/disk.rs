@@ -382,7 +382,7 @@ fn a_full_disk_leaves_unread_results_at_their_servers() {
     bench.becomes(Disk::Full);
     server.may_end.send_replace(true);
     tui.press("4");
-    tui.wait_for("longhaul reads nothing from servers until they are");
+    tui.wait_for("so longhaul has stopped reading from servers");
     let before = server.taken.load(Ordering::SeqCst);
     // After a few failed attempts the rest still waits.
     assert_eq!(bench.call("refused").code, Some(73));

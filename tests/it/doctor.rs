@@ -141,11 +141,9 @@ fn reports_each_problem_with_a_fix() {
     let open = state.join("sessions/default.db");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
     // Somebody holds a lock and takes no connection.
-    write_atomically(
-        &state.join("sessions/driven.lock"),
-        std::process::id().to_string().as_bytes(),
-    )
-    .unwrap();
+    let lock = state.join("sessions/driven.lock");
+    write_atomically(&lock, std::process::id().to_string().as_bytes()).unwrap();
+    let _held = fs::File::open(&lock).unwrap();
     write_atomically(
         &state.join("config.toml"),
         b"flavour = 1\n[servers.gone]\nurl = 'http://127.0.0.1:9/mcp'\n",
@@ -420,5 +418,10 @@ command = "/bin/sh"
 
     let tools = run(state, &["tools"]);
     assert_eq!(tools.code, Some(2), "{tools:#?}");
-    assert!(tools.err.contains("unknown server nope"), "{tools:#?}");
+    assert!(
+        tools
+            .err
+            .contains("names server nope, which longhaul does not know"),
+        "{tools:#?}"
+    );
 }

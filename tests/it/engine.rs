@@ -12,8 +12,8 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, Limits, NewCall, RequestError, ServerName, ServerRef,
-        SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, NewCall, RequestError, ServerName, ServerRef, SessionDriver,
+        SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId, TaskView,
     },
     engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -419,9 +419,7 @@ async fn concurrent_edits_of_a_settled_task_keep_each_other() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let edit = SessionRequest::Edit {
         id: id.clone(),
-        name: Some("new".to_owned()),
-        note: None,
-        limits: Limits::default(),
+        changes: vec![TaskChange::Name(Some("new".to_owned()))],
     };
     let asks = [
         edit,

@@ -304,7 +304,7 @@ fn the_empty_screen_previews_an_import() {
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for("i  import servers");
     screen.press("i");
-    screen.wait_for("no other MCP client's configuration found");
+    screen.wait_for("no configuration of another MCP client");
     write(format!(
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
@@ -699,7 +699,9 @@ fn rejects_anything_but_a_plain_text_file() {
     let nothing = ImportEnv::empty().run(&["servers", "import"]);
     assert_eq!(nothing.code, Some(0), "{nothing:#?}");
     assert!(
-        nothing.err.contains("no other MCP client's configuration"),
+        nothing
+            .err
+            .contains("no configuration of another MCP client"),
         "{nothing:#?}"
     );
 }

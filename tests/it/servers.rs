@@ -422,7 +422,10 @@ fn calls_the_default_server_when_none_is_named() {
         config(state),
         format!("{two}[defaults]\nserver = \"gone\"\n"),
     );
-    refused(&run(state, &["tools"]), "unknown server gone");
+    refused(
+        &run(state, &["tools"]),
+        "names server gone, which longhaul does not know",
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use longhaul::{
         RequestError, Row, ServerName, SessionRequest, SessionRequestId, SessionResponse, Stamp,
         Status, TaskId, TaskView, UnknownReason, Wall,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unfollowed},
     protocol::{ExchangeEvent, Request},
 };
 use serde_json::json;
@@ -29,7 +29,7 @@ pub(crate) fn restored(
 ) -> Input {
     Input::Restored {
         tasks,
-        driven_until: None,
+        unfollowed: Unfollowed::SinceDriver(None),
     }
 }
 

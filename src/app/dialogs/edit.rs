@@ -7,7 +7,7 @@ use crate::{
         EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action, requests::request,
     },
     domain::{
-        Limits, SessionRequest,
+        SessionRequest, TaskChange,
         text::{self, DurationError},
     },
 };
@@ -22,14 +22,16 @@ pub(in crate::app) fn open(state: &mut State) {
     let task = &task_row.view.task;
     let limit =
         |limit: Option<Duration>| Field::prefilled(limit.map_or("off".to_owned(), text::duration));
+    let fields = [
+        Field::new(task.name.clone().unwrap_or_default()),
+        Field::new(task.note.clone().unwrap_or_default()),
+        limit(task.options.limits.idle),
+        limit(task.options.limits.hard),
+    ];
     let form = EditForm {
         task: task.id.clone(),
-        fields: [
-            Field::new(task.name.clone().unwrap_or_default()),
-            Field::new(task.note.clone().unwrap_or_default()),
-            limit(task.options.limits.idle),
-            limit(task.options.limits.hard),
-        ],
+        before: fields.each_ref().map(|field| field.text().to_owned()),
+        fields,
         at: 0,
         error: None,
     };
@@ -51,11 +53,21 @@ pub(in crate::app) fn edit_key(state: &mut State, form: &mut EditForm, key: KeyP
                         let text = field.text().trim();
                         (!text.is_empty()).then(|| text.to_owned())
                     };
+                    let values = [
+                        TaskChange::Name(some(name)),
+                        TaskChange::Note(some(note)),
+                        TaskChange::Idle(idle),
+                        TaskChange::Hard(hard),
+                    ];
+                    // Others may have changed the rest while the form was open.
+                    let fields = form.fields.iter().zip(&form.before);
+                    let is_changed = fields.map(|(field, before)| field.text() != before);
+                    let changes = values.into_iter().zip(is_changed);
+                    let changes =
+                        changes.filter_map(|(value, is_changed)| is_changed.then_some(value));
                     let edit = SessionRequest::Edit {
                         id: form.task.clone(),
-                        name: some(name),
-                        note: some(note),
-                        limits: Limits { idle, hard },
+                        changes: changes.collect(),
                     };
                     request(state, edit);
                     return false;

@@ -166,7 +166,7 @@ fn change_list(state: &mut State, action: Action) -> bool {
         Action::Group => {
             state.list.grouping = next_of(Grouping::ALL, state.list.grouping);
             select::arrange(state);
-            state.reply(format!("grouped by {}", state.list.grouping.name()));
+            state.reply(format!("grouped by {}", state.list.grouping.label()));
         }
         Action::Sort => {
             state.list.sort = next_of(SortKey::ALL, state.list.sort);

@@ -312,7 +312,8 @@ fn confirm_repeat(
     Err(CliError::usage(message))
 }
 
-/// Says that a call with this `--once` key exists as the task `id`.
+/// Says that a call with this `--once` key exists as the task `id`; refuses if that is a different call, whose result would
+/// be taken for this one's.
 fn report_used_key(
     context: &mut Context<'_>,
     reader: &mut Reader,
@@ -326,12 +327,11 @@ fn report_used_key(
         return Ok(());
     }
     let arguments = text::clean_line(&before.arguments);
-    context.warn(format!(
+    Err(CliError::usage(format!(
         "nothing new was started, because {id} used this key for a different call: {} {}; to start yours, choose another --once key",
         before.tool,
         text::truncate(&arguments, 200)
-    ));
-    Ok(())
+    )))
 }
 
 /// One line for each argument that differs from the repeated call.

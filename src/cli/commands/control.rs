@@ -14,9 +14,10 @@ use crate::{
         task_document,
     },
     domain::{
-        Connectivity, ControlKind, Phase, RequestError, SessionRequest, Status, Task, TaskView,
+        Connectivity, ControlKind, Phase, RequestError, SessionRequest, Status, Task, TaskId,
+        TaskView,
     },
-    store::{DriverLock, ListFilter},
+    store::{DriverLock, ListFilter, Reader},
 };
 
 /// How long a command waits for unreachable servers before it gives up.
@@ -74,93 +75,166 @@ pub(in crate::cli) fn control(
     };
     block_on(async {
         let mut live = LiveSession::open(context, servers)?;
-        let late_at = tokio::time::Instant::now() + REACH_WITHIN;
-        let mut codes = Vec::new();
-        for task in &tasks {
-            let (code, message) = match run_action(context, &mut live, action, task, late_at).await
-            {
-                Ok(result) => result,
-                // With --all, one failure does not stop the others.
-                Err(CliError::Message { code, text: words }) if which.all && code < code::BUG => {
-                    (code, words)
-                }
-                Err(fail) => {
-                    live.close();
-                    return Err(fail);
-                }
-            };
-            if code == code::OK && context.global.json {
-                let task = context.find(&mut reader, task.id.as_str())?;
-                let document = task_document::document(context, &mut reader, &task)?;
-                context.terminal.print_json(&document)?;
-            } else if code == code::OK {
-                context.print(&message)?;
-            } else {
-                context.warn(&message);
+        match act(context, &mut live, &mut reader, action, &tasks, which.all).await {
+            Ok(code) => {
+                live.leave(context, &[]).await;
+                Ok(code)
             }
-            codes.push(code);
+            Err(fail) => {
+                live.close();
+                Err(fail)
+            }
         }
-        live.leave(context, &[]).await;
-        Ok(worst(codes.into_iter()))
     })
 }
 
-/// Sends the request, then waits for proof that it worked, or until `late_at` if the server can't be reached.
-async fn run_action(
+/// Sends the requests for all tasks, then waits for each result.
+async fn act(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    reader: &mut Reader,
+    action: ControlKind,
+    tasks: &[Task],
+    is_all: bool,
+) -> Result<u8, CliError> {
+    let late_at = tokio::time::Instant::now() + REACH_WITHIN;
+    let mut codes = Vec::new();
+    let mut pending = Vec::new();
+    for before in tasks {
+        let asked = ask(context, live, action, before).await;
+        match result_of_one(asked.map(|()| None), is_all)? {
+            Some(ended) => codes.push(report(context, reader, before, ended)?),
+            None => pending.push(PendingAction {
+                before,
+                was_asked: false,
+            }),
+        }
+    }
+    loop {
+        let mut waiting = Vec::new();
+        for mut one in pending {
+            let checked = one.check(context, live, action, late_at);
+            match result_of_one(checked, is_all)? {
+                Some(ended) => codes.push(report(context, reader, one.before, ended)?),
+                None => waiting.push(one),
+            }
+        }
+        pending = waiting;
+        let Some(PendingAction { before, .. }) = pending.first() else {
+            return Ok(worst(codes.into_iter()));
+        };
+        wait(context, live, &before.id, late_at).await?;
+    }
+}
+
+/// Prints how an action on a task ended; returns the exit code.
+fn report(
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    task: &Task,
+    (code, message): ActionResult,
+) -> Result<u8, CliError> {
+    if code == code::OK && context.global.json {
+        let task = context.find(reader, task.id.as_str())?;
+        let document = task_document::document(context, reader, &task)?;
+        context.terminal.print_json(&document)?;
+    } else if code == code::OK {
+        context.print(&message)?;
+    } else {
+        context.warn(&message);
+    }
+    Ok(code)
+}
+
+/// With `--all`, a failure is the result of one task and does not stop the others. Any other one ends the command.
+fn result_of_one(
+    outcome: Result<Option<ActionResult>, CliError>,
+    is_all: bool,
+) -> Result<Option<ActionResult>, CliError> {
+    match outcome {
+        Err(CliError::Message { code, text }) if is_all && code < code::BUG => {
+            Ok(Some((code, text)))
+        }
+        outcome => outcome,
+    }
+}
+
+/// Sends the request for a task.
+async fn ask(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     action: ControlKind,
     before: &Task,
-    late_at: tokio::time::Instant,
-) -> Result<ActionResult, CliError> {
-    let id = &before.id;
-    match live
-        .try_request(context, SessionRequest::control(action, id.clone()))
-        .await?
-    {
-        Ok(_) => {}
+) -> Result<(), CliError> {
+    let request = SessionRequest::control(action, before.id.clone());
+    match live.try_request(context, request).await? {
+        Ok(_) => Ok(()),
         // It settled since it was looked up; the next view of it says how.
-        Err(RequestError::Settled(_)) if !before.status.is_settled() => {}
-        Err(refused) => return Err(refused.into()),
+        Err(RequestError::Settled(_)) if !before.status.is_settled() => Ok(()),
+        Err(refused) => Err(refused.into()),
     }
-    let mut was_asked = false;
-    loop {
+}
+
+/// Waits for news. An unreachable server sends no events, so the time limit counts as news too.
+async fn wait(
+    context: &mut Context<'_>,
+    live: &mut LiveSession,
+    id: &TaskId,
+    late_at: tokio::time::Instant,
+) -> Result<(), CliError> {
+    let next = if tokio::time::Instant::now() < late_at {
+        tokio::time::timeout_at(late_at, live.next(context)).await
+    } else {
+        Ok(live.next(context).await)
+    };
+    match next {
+        Ok(Ok(LiveEvent::Session(_))) | Err(_) => Ok(()),
+        Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => Ok(()),
+        Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
+            let message = format!("interrupted; the request for {id} stays pending");
+            Err(CliError::new(code::INTERRUPTED, message))
+        }
+        Ok(Err(fail)) => Err(fail),
+    }
+}
+
+/// An action that was requested and has no result yet.
+struct PendingAction<'t> {
+    before: &'t Task,
+    /// Whether a view has shown the request.
+    was_asked: bool,
+}
+
+impl PendingAction<'_> {
+    /// The result once there is proof of it, or after `late_at` if the server can't be reached.
+    fn check(
+        &mut self,
+        context: &mut Context<'_>,
+        live: &mut LiveSession,
+        action: ControlKind,
+        late_at: tokio::time::Instant,
+    ) -> Result<Option<ActionResult>, CliError> {
+        let id = &self.before.id;
         if live.erased.contains(id) {
             return Err(forgotten_error(context, id));
         }
-        if let Some(view) = live.tasks.get(id).cloned() {
-            let is_late = tokio::time::Instant::now() >= late_at;
-            if view.task.forgotten_at.is_some() {
-                return Err(forgotten_error(context, id));
-            }
-            if is_late && view.contact == Connectivity::NeedsLogin {
-                let (why, hint) = sign_in_needed(context, live, &view.task.server);
-                let message = format!("{why}; the request for {id} stays pending. {hint}");
-                return Ok((code::NEEDS_LOGIN, message));
-            }
-            // What is reported must be on disk: a script may read it next.
-            let is_saved = view.saved_seq >= view.task.seq || view.is_unsaved;
-            let result = check_view(action, before, &view, was_asked, is_late);
-            if let Some(result) = result.filter(|_| is_saved) {
-                return Ok(result);
-            }
-            was_asked |= view.task.control.is_some();
-        }
-        // An unreachable server sends no events, so wake up at the time limit too.
-        let next = if tokio::time::Instant::now() < late_at {
-            tokio::time::timeout_at(late_at, live.next(context)).await
-        } else {
-            Ok(live.next(context).await)
+        let Some(view) = live.tasks.get(id).cloned() else {
+            return Ok(None);
         };
-        match next {
-            Ok(Ok(LiveEvent::Session(_))) | Err(_) => {}
-            Ok(Ok(LiveEvent::Interrupted)) if live.warn_of_loss(context, None) => {}
-            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
-                let message = format!("interrupted; the request for {id} stays pending");
-                return Err(CliError::new(code::INTERRUPTED, message));
-            }
-            Ok(Err(fail)) => return Err(fail),
+        let is_late = tokio::time::Instant::now() >= late_at;
+        if view.task.forgotten_at.is_some() {
+            return Err(forgotten_error(context, id));
         }
+        if is_late && view.contact == Connectivity::NeedsLogin {
+            let (why, hint) = sign_in_needed(context, live, &view.task.server);
+            let message = format!("{why}; the request for {id} stays pending. {hint}");
+            return Ok(Some((code::NEEDS_LOGIN, message)));
+        }
+        // What is reported must be on disk: a script may read it next.
+        let is_saved = view.saved_seq >= view.task.seq || view.is_unsaved;
+        let result = check_view(action, self.before, &view, self.was_asked, is_late);
+        self.was_asked |= view.task.control.is_some();
+        Ok(result.filter(|_| is_saved))
     }
 }
 
@@ -234,10 +308,8 @@ fn check_view(
         }
         (_, status) if was_dropped => {
             let no_effect = || format!("the request had no effect; {id} is {}", status.label());
-            (
-                code::TOOL_FAILED,
-                notice.map_or_else(no_effect, str::to_owned),
-            )
+            let message = notice.map_or_else(no_effect, |notice| format!("{id}: {notice}"));
+            (code::TOOL_FAILED, message)
         }
         _ => return None,
     })

@@ -12,7 +12,7 @@ use crate::{
         live_session::{LiveEvent, SAVED_WITHIN, in_session},
         task_document,
     },
-    domain::{Limits, SessionRequest, Task, text},
+    domain::{SessionRequest, Task, TaskChange, text},
 };
 
 /// `edit`.
@@ -22,25 +22,18 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let task = context.find(&mut reader, &edit.id)?;
     let id = task.id.clone();
     // An empty value clears the field.
-    let or_none = |new: Option<String>, before: Option<String>| match new {
-        Some(new) => Some(new.trim().to_owned()).filter(|new| !new.is_empty()),
-        None => before,
-    };
-    let limit = |new: Option<Limit>, before| new.map_or(before, |Limit(new)| new);
-    let name = or_none(edit.name, task.name);
-    let note = or_none(edit.note, task.note);
-    let limits = Limits {
-        idle: limit(edit.idle_timeout, task.options.limits.idle),
-        hard: limit(edit.max_time, task.options.limits.hard),
-    };
+    let or_none = |new: String| Some(new.trim().to_owned()).filter(|new| !new.is_empty());
+    let name = edit.name.map(or_none).map(TaskChange::Name);
+    let note = edit.note.map(or_none).map(TaskChange::Note);
+    let idle = edit.idle_timeout.map(|Limit(new)| TaskChange::Idle(new));
+    let hard = edit.max_time.map(|Limit(new)| TaskChange::Hard(new));
+    let changes = [name, note, idle, hard];
+    let changes: Vec<TaskChange> = changes.into_iter().flatten().collect();
     let request = SessionRequest::Edit {
         id: id.clone(),
-        name: name.clone(),
-        note: note.clone(),
-        limits,
+        changes: changes.clone(),
     };
-    let is_saved =
-        |task: &Task| task.name == name && task.note == note && task.options.limits == limits;
+    let is_saved = |task: &Task| changes.iter().all(|change| change.is_applied(task));
     in_session(context, Vec::new(), async |context, live| {
         live.request(context, request).await?;
         // Wait until the driver has saved it, so that the next command sees it.

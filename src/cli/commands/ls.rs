@@ -200,7 +200,12 @@ fn row(
         (Some(asked), _) => asked.what.label().to_owned(),
         // No process watches it, so it may have changed.
         (None, Connectivity::Unwatched { .. }) => format!("{label}?"),
-        (None, Connectivity::Reconnecting { .. } | Connectivity::Offline { .. }) => {
+        (
+            None,
+            Connectivity::Quiet { .. }
+            | Connectivity::Reconnecting { .. }
+            | Connectivity::Offline { .. },
+        ) => {
             format!("{label}, {}", contact.label())
         }
         (None, Connectivity::NeedsLogin) => format!("{label}, waiting"),

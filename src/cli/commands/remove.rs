@@ -58,6 +58,9 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
         let effect = match version.map(ProtocolVersion::era) {
             _ if !keeps_running => "",
             _ if task.is_queued() => "; it was not sent, and won't be",
+            _ if attempt.is_some_and(|attempt| attempt.is_of_process) => {
+                "; the call was not cancelled, but its server's process ends with the keeper"
+            }
             Some(Era::Modern) => "; its connection was closed, which stops it for good",
             _ => "; the call keeps running on the server (not cancelled)",
         };

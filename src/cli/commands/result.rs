@@ -60,7 +60,7 @@ pub(in crate::cli) fn result(
     } else if context.global.json {
         context.terminal.print_pretty(documents::parsed(&result))?;
     } else {
-        context.terminal.print_text(&format::result(&result))?;
+        context.terminal.print_result(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
             context.info(&format!(

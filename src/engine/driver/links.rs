@@ -26,7 +26,7 @@ use crate::{
         tracer::TracerError,
         upgrade::LinkState,
     },
-    link::{Choice, ExchangeId, Input, Link, Output, SaveToken},
+    link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unfollowed},
     protocol::{ExchangeEvent, Method, Request},
     store::RestoredTask,
     transport::{Http, HttpOptions, ProgramPipes, Secrets, SignIn, Stdio},
@@ -261,7 +261,7 @@ impl Driver<'_> {
         for (index, tasks) in unsettled {
             let restored = Input::Restored {
                 tasks,
-                driven_until,
+                unfollowed: Unfollowed::SinceDriver(driven_until),
             };
             self.feed(index, restored, now);
         }

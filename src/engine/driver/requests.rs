@@ -13,7 +13,7 @@ use crate::{
         driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver},
         snapshots::ReaderId,
     },
-    link::Input,
+    link::{Input, Unfollowed},
     store::{Lookup, Reader, StoreError},
 };
 
@@ -62,10 +62,10 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
                 caller.note(how, now.wall);
             }
         }
-        SessionRequest::Edit {
-            name, note, limits, ..
-        } => {
-            (task.name, task.note, task.options.limits) = (name.clone(), note.clone(), *limits);
+        SessionRequest::Edit { changes, .. } => {
+            for change in changes {
+                change.apply(task);
+            }
         }
         _ => {}
     }
@@ -400,27 +400,31 @@ impl Driver<'_> {
             };
             return self.respond(number, Err(refused));
         }
+        let server = &task.server;
+        let is_undo = matches!(what, SessionRequest::Unforget(_));
+        if is_undo && !task.status.is_settled() && self.index_of(server).is_none() {
+            let words = format!(
+                "not restored: {server} is no longer in this session; `longhaul servers add` puts it back"
+            );
+            return self.respond(number, Err(RequestError::Usage(words)));
+        }
         change(&mut task, what, now);
         if !task.status.is_settled()
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)
         {
             // Restored: it continues where it was, and the link saves it from now on.
-            let (name, note, limits) = (task.name.clone(), task.note.clone(), task.options.limits);
             // Without them a replay would add entries twice.
             let known = Reader::open(self.paths).and_then(|mut it| it.recent_ids(&task));
             let ids = known.unwrap_or_default();
             let restored = Input::Restored {
                 tasks: vec![(task, ids)],
-                // It was removed, not left alone.
-                driven_until: Some(now.wall),
+                unfollowed: Unfollowed::Removed,
             };
             self.feed(index, restored, now);
             let what = SessionRequest::Edit {
                 id: id.clone(),
-                name,
-                note,
-                limits,
+                changes: Vec::new(),
             };
             return self.feed(index, Input::Ask { ask: number, what }, now);
         }

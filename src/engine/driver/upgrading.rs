@@ -264,6 +264,8 @@ impl Driver<'_> {
             linked.headers = state.headers;
             linked.config_headers = state.config_headers;
             linked.insecure_http = state.insecure_http;
+            let gone_from = self.configs.gone_from(&state.server).cloned();
+            linked.link.gone_from(gone_from);
             if let Some((program, pipes)) = program {
                 let mut options = StdioOptions::new(linked.link.record().name.as_str());
                 options.secrets = linked.secrets.clone();

@@ -6,6 +6,7 @@
 
 use std::{
     ffi::OsString,
+    fs::File,
     io::{BufRead as _, BufReader, Write as _},
     os::{
         fd::OwnedFd,
@@ -13,6 +14,7 @@ use std::{
     },
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -155,10 +157,20 @@ impl TrialRun {
         };
         let mut command = self.replacement.command(AS_KEEPER, OwnedFd::from(socket));
         let error = command.exec();
+        undo_exec();
         UpgradeError::Spawn {
             program: self.replacement.program.clone(),
             error,
         }
+    }
+}
+
+/// Undoes what a failed exec has changed in this process: a closed pipe would kill it, and its stdin is a socket.
+fn undo_exec() {
+    // With a handler, writing to a closed pipe is an error again. Ignoring the signal would take unsafe code.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default());
+    if let Ok(nothing) = File::open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdin(nothing);
     }
 }
 

@@ -36,7 +36,9 @@ impl Link {
         ) || (active.follow.is_some() || active.served.is_some())
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none();
-        let idle = active.task.options.limits.idle.filter(|_| is_in_contact)?;
+        // The silence after a cancel is not a failure.
+        let counts = is_in_contact && Self::cancel_ends(active).is_none();
+        let idle = active.task.options.limits.idle.filter(|_| counts)?;
         Some(
             active
                 .activity

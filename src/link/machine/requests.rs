@@ -107,17 +107,10 @@ impl Link {
             SessionRequest::Cancel(id) => self.ask_cancel(&id),
             SessionRequest::GiveUp(id) => self.give_up(&id),
             SessionRequest::Forget(id) => self.forget(&id),
-            SessionRequest::Edit {
-                id,
-                name,
-                note,
-                limits,
-            } => self.with(&id, |active| {
-                (
-                    active.task.name,
-                    active.task.note,
-                    active.task.options.limits,
-                ) = (name, note, limits);
+            SessionRequest::Edit { id, changes } => self.with(&id, |active| {
+                for change in changes {
+                    change.apply(&mut active.task);
+                }
                 active.touch(now);
             }),
             SessionRequest::Collected { id, how } => self.with(&id, |active| {

@@ -9,8 +9,8 @@ use crate::{
         Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
-        active_task::ActiveTask, recovery::Disconnection, server_task_poll::ServerTaskPoll,
-        stream_state::StreamState,
+        active_task::ActiveTask, io::Unfollowed, recovery::Disconnection,
+        server_task_poll::ServerTaskPoll, stream_state::StreamState,
     },
 };
 
@@ -23,15 +23,20 @@ const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 
 impl Link {
     /// Takes a task back from the session file: reading is automatic, side effects are not.
-    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>, driven_until: Option<Wall>) {
+    pub(super) fn restore(&mut self, task: Task, ids: Vec<EventId>, unfollowed: Unfollowed) {
         let id = task.id.clone();
         let now = self.now;
         if task.forgotten_at.is_some() {
             self.exit.keeps_session |= !task.status.is_settled();
             return;
         }
-        let watched_until = driven_until.map_or(task.updated_at, |it| it.max(task.updated_at));
+        let watched_until = match unfollowed {
+            Unfollowed::SinceDriver(None) => task.updated_at,
+            Unfollowed::SinceDriver(Some(until)) => until.max(task.updated_at),
+            Unfollowed::Removed => now.wall,
+        };
         let watched_until = watched_until.min(now.wall);
+        let is_removed = matches!(unfollowed, Unfollowed::Removed);
         let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
         // A cancel that is not proved, also one for a pause, is requested again: its user must not find the work still
@@ -67,12 +72,12 @@ impl Link {
         }
         // Until a round is answered, nothing runs.
         if is_unsettled && !is_queued && !is_round {
-            self.restore_call(&id, watched_until);
+            self.restore_call(&id, watched_until, is_removed);
         }
     }
 
     /// Picks up a call that was out when the last process left.
-    fn restore_call(&mut self, id: &TaskId, watched_until: Wall) {
+    fn restore_call(&mut self, id: &TaskId, watched_until: Wall, is_removed: bool) {
         self.note_unwatched(id, watched_until);
         let now = self.now.mono;
         let is_inherited = self.has_inherited_process();
@@ -84,7 +89,11 @@ impl Link {
             return self.continue_in_process(id);
         }
         if self.record.is_process() && phase != Phase::Ended {
-            let end = self.end_without_id(id, ENDED_WITH_US);
+            let end = if is_removed {
+                Status::Lost(LostReason::Removed)
+            } else {
+                self.end_without_id(id, ENDED_WITH_US)
+            };
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
@@ -105,10 +114,12 @@ impl Link {
             return self.gather();
         }
         if active.is_modern() {
-            let end = self.end_of_modern_call(
-                id,
-                "no longhaul process was running to keep the connection open",
-            );
+            let why = if is_removed {
+                "you removed it from the list"
+            } else {
+                "no longhaul process was running to keep the connection open"
+            };
+            let end = self.end_of_modern_call(id, why);
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }

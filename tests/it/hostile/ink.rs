@@ -100,7 +100,9 @@ pub(crate) fn read(bytes: &[u8]) -> Ink {
 
 /// Whether nothing in a text that goes to a pipe could steer a terminal.
 pub(crate) fn foreign_in(text: &str) -> Vec<String> {
-    let is_foreign = |letter: &char| *letter != '\n' && !is_ours(*letter, true);
+    // Tabs and the joiner in emoji are data that a script needs, and steer nothing.
+    let is_data = |letter: char| matches!(letter, '\n' | '\t' | '\u{200D}');
+    let is_foreign = |letter: &char| !is_data(*letter) && !is_ours(*letter, true);
     text.chars()
         .filter(is_foreign)
         .map(|letter| format!("U+{:04X}", u32::from(letter)))

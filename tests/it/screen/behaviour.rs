@@ -97,7 +97,7 @@ fn a_second_pause_offers_to_stop_and_keep_the_checkpoint() {
         })
     ));
     screen.wait(500).keys("s");
-    assert_eq!(asks(&screen), [SessionRequest::Cancel(id("t9x4gz"))]);
+    assert_eq!(asks(&screen), [SessionRequest::StopNow(id("t9x4gz"))]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = ExitNote {
-        line: "quit (1 continues); to open the list again: longhaul".to_owned(),
+        line: "quit: 1 continues; to open the list again: longhaul".to_owned(),
         stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));

@@ -219,7 +219,7 @@ fn shows_several_questions_one_at_a_time() {
     assert!(screen.draw_text().contains("Question 2 of 2"));
     screen.keys("tab enter");
     outcome(&mut screen, Ok(SessionResponse::Accepted));
-    assert!(is_closed(&screen) && has_toast(&screen, "k3v9ra: accepted"));
+    assert!(is_closed(&screen) && has_toast(&screen, "k3v9ra: answer saved (accepted)"));
 }
 
 #[test]

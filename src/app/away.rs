@@ -23,21 +23,6 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
         until,
         asleep,
         open,
-        updates: 0,
-    }
-}
-
-/// Counts new history entries, as long as they belong to the absence. From a driver that ran during the absence come only
-/// those of the present.
-pub(super) fn count_updates(state: &mut State, updates: u64) {
-    let now = state.now().wall;
-    let ran_since = state.session.driver.map(|driver| driver.since);
-    let Some(away) = state.away.as_mut() else {
-        return;
-    };
-    let is_live = ran_since.is_some_and(|since| since.after(MIN_ABSENCE) < away.until);
-    if (away.asleep || !is_live) && now <= away.until.after(CATCH_UP) {
-        away.updates += updates;
     }
 }
 
@@ -51,8 +36,8 @@ fn long(span: Duration) -> String {
     }
 }
 
-/// The banner's text, from the longest form to the shortest; `None` without an absence.
-pub fn away_lines(state: &State) -> Option<[String; 3]> {
+/// The banner's text, and a shorter form; `None` without an absence.
+pub fn away_lines(state: &State) -> Option<[String; 2]> {
     let away = state.away.as_ref()?;
     let learned_by = away.until.after(CATCH_UP);
     let tasks = away.open.iter().filter_map(|id| state.tasks.get(id));
@@ -81,9 +66,5 @@ pub fn away_lines(state: &State) -> Option<[String; 3]> {
         absence = format!("{absence}, asleep {from}-{until}");
     }
     let line = format!("While you were away ({absence}): {happened}");
-    let whole = match away.updates {
-        0 => line.clone(),
-        updates => format!("{line}; {}", text::plural(updates, "update")),
-    };
-    Some([whole, line, format!("Away ({absence}): {happened}")])
+    Some([line, format!("Away ({absence}): {happened}")])
 }

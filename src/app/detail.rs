@@ -178,7 +178,9 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             ));
         }
         Some(recorded) => {
-            lines.push(format!("traffic with {server}, newest last:"));
+            lines.push(format!(
+                "traffic with {server}, newest last (> sent, < received; exchange):"
+            ));
             lines.extend(recorded.iter().map(|line| format!("  {line}")));
         }
     }

@@ -51,8 +51,6 @@ pub struct Away {
     pub asleep: bool,
     /// The tasks whose end the user does not know about yet.
     pub open: BTreeSet<TaskId>,
-    /// The history entries that came in the meantime.
-    pub updates: u64,
 }
 
 /// A frozen display and the updates that wait for it.

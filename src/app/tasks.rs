@@ -79,8 +79,6 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
             state.list.refresh.is_order_stale = true;
         }
         is_renamed = task_row.view.task.title() != old.task.title();
-        let updates = task_row.view.task.seq.saturating_sub(old.task.seq);
-        away::count_updates(state, updates);
         // It may match the filter now, or no longer.
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {

@@ -142,7 +142,7 @@ pub(crate) enum TypedLineError {
     },
     /// It has a whole number that JSON libraries would round.
     #[error(
-        "{0} has a whole number above 64 bits, which would be rounded; pass it in --args, which is sent as written"
+        "{0} has a whole number that doesn't fit in 64 bits and would be rounded; pass it in --args, which is sent as written"
     )]
     TooLarge(String),
     /// A flag of the command line that the palette doesn't have.
@@ -155,7 +155,7 @@ pub(crate) enum TypedLineError {
     #[error("{0} is not supported here; give only task ids")]
     NotATask(String),
     /// No task has such an id.
-    #[error("no task id starts with {0}")]
+    #[error("no task id starts with {0}; press 1 for the list")]
     UnknownTask(String),
     /// Several tasks have such an id.
     #[error("{0} matches several tasks")]

@@ -145,7 +145,7 @@ pub(super) enum CliCommand {
     /// Print the result of a task.
     #[command(after_help = help("  longhaul result q7m\n  longhaul result q7m --out 'report 2026.txt'\n  longhaul result q7m --block 2 --out picture.png"))]
     Result(ResultArgs),
-    /// Print the history of a task.
+    /// Print the log of a task.
     #[command(after_help = help("  longhaul logs q7m -n 20\n  longhaul logs q7m -f --since 10m"))]
     Logs(LogsArgs),
     /// Open the full-screen interface (the screen), on a task if one is given.
@@ -154,12 +154,12 @@ pub(super) enum CliCommand {
         /// The task; a unique prefix of its id is enough.
         id: Option<String>,
     },
-    /// Print a task's history, then follow it live; the exit code reflects its outcome.
+    /// Print a task's log, then follow it live; the exit code reflects its outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch {
         /// The task; a unique prefix of its id is enough.
         id: String,
-        /// Skip the history and show only new events.
+        /// Skip the log so far and show only new events.
         #[arg(long)]
         new: bool,
     },

@@ -75,13 +75,13 @@ fn changes_code(name: &str) -> bool {
 
 /// Everything that a program would be started with, one line each, for approval.
 pub(crate) fn start_summary(program: &Program) -> Vec<String> {
-    let mut lines = vec![format!("program    {}", visible(&program.command))];
+    let mut lines = vec![format!("program     {}", visible(&program.command))];
     for (number, arg) in (1..).zip(&program.args) {
-        lines.push(format!("argument {number} {}", visible(arg)));
+        lines.push(format!("argument {number}  {}", visible(arg)));
     }
     lines.push(match &program.cwd {
-        Some(cwd) => format!("directory  {}", visible(cwd)),
-        None => "directory  where longhaul was started".to_owned(),
+        Some(cwd) => format!("directory   {}", visible(cwd)),
+        None => "directory   where longhaul was started".to_owned(),
     });
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {

@@ -411,17 +411,26 @@ pub fn amount(value: f64) -> String {
     }
 }
 
-/// A duration for a table cell: `7 s`, `2m 3s`, `51 m`, `1h12m`, `8 h`, `3 d`.
+/// A duration in a sentence: `7 s`, `2 min 3 s`, `51 min`, `1 h 12 min`, `8 h`, `3 d`.
 pub fn span(duration: Duration) -> String {
+    span_with(duration, [" s", " min", " h", " d"], " ")
+}
+
+/// The same for a table cell: `7s`, `2m3s`, `51m`, `1h12m`, `8h`, `3d`.
+pub fn short_span(duration: Duration) -> String {
+    span_with(duration, ["s", "m", "h", "d"], "")
+}
+
+fn span_with(duration: Duration, [s, m, h, d]: [&str; 4], gap: &str) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match seconds {
-        0..60 => format!("{seconds} s"),
-        60..600 => format!("{minutes}m {}s", seconds % 60),
-        600..3600 => format!("{minutes} min"),
-        3600..21_600 => format!("{hours}h{:02}m", minutes % 60),
-        21_600..172_800 => format!("{hours} h"),
-        _ => format!("{} d", hours / 24),
+        0..60 => format!("{seconds}{s}"),
+        60..600 => format!("{minutes}{m}{gap}{}{s}", seconds % 60),
+        600..3600 => format!("{minutes}{m}"),
+        3600..21_600 => format!("{hours}{h}{gap}{}{m}", minutes % 60),
+        21_600..172_800 => format!("{hours}{h}"),
+        _ => format!("{}{d}", hours / 24),
     }
 }
 
@@ -696,15 +705,16 @@ mod tests {
         assert_eq!(exact(LARGEST), "9,007,199,254,740,992");
         let spans = [
             (7, "7 s"),
-            (123, "2m 3s"),
+            (123, "2 min 3 s"),
             (3060, "51 min"),
-            (4320, "1h12m"),
+            (4320, "1 h 12 min"),
             (28_800, "8 h"),
             (260_000, "3 d"),
         ];
         for (seconds, shown) in spans {
             assert_eq!(span(Duration::from_secs(seconds)), shown);
         }
+        assert_eq!(short_span(Duration::from_secs(4320)), "1h12m");
         assert_eq!(time_left(Duration::from_secs(170)), "~3 min");
     }
 

@@ -444,7 +444,7 @@ fn say_silent(paths: &Paths, snapshots: &Snapshots) {
         )
     } else {
         format!(
-            "the longhaul process that runs this session's calls{pid} does not answer; check it, or end it and start again"
+            "the longhaul process that runs this session's calls{pid} does not answer; check it, or stop it with `kill` and try again"
         )
     };
     snapshots.publish(SessionEvent::failed(words, exit::DRIVER_SILENT));

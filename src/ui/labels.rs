@@ -39,16 +39,6 @@ pub(crate) fn brief(age: Duration) -> String {
     }
 }
 
-/// `40 s`, `12 m`, `3 h`: an age in one unit.
-fn coarse(age: Duration) -> String {
-    match age.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3_600 => format!("{} m", seconds / 60),
-        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} d", seconds / 86_400),
-    }
-}
-
 /// `2.1 s`, and from ten seconds as [`text::span`].
 pub(crate) fn fine(age: Duration) -> String {
     match age.as_secs() {
@@ -78,7 +68,7 @@ pub(crate) fn state_of(
         Status::Unknown(_) => return StateLabel::new(glyphs.unknown, "unknown", Role::Needs),
         Status::InputRequired => {
             let asked_at = task.open_question().map(|question| question.asked_at);
-            let age = coarse(now.wall.since(asked_at.unwrap_or(task.updated_at)));
+            let age = brief(now.wall.since(asked_at.unwrap_or(task.updated_at)));
             let text = task.status.row_label();
             return StateLabel::new(glyphs.asks, format!("{text} {age}"), Role::Needs);
         }
@@ -112,10 +102,10 @@ pub(crate) fn state_of(
             let text = if wants_other { "waiting" } else { "sign in" };
             StateLabel::new(glyphs.asks, text, Role::Needs)
         }
-        Connectivity::Reconnecting { .. } => {
+        Connectivity::Reconnecting { .. } if !task.is_queued() => {
             StateLabel::new(glyphs.reconnecting, contact.label(), Role::Warning)
         }
-        Connectivity::Offline { .. } if task.is_queued() => {
+        Connectivity::Reconnecting { .. } | Connectivity::Offline { .. } if task.is_queued() => {
             StateLabel::new(glyphs.offline, Task::QUEUED, Role::Warning)
         }
         Connectivity::Offline { since, .. } => {

@@ -72,7 +72,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
         Some(arguments) => arguments,
         None if form.would_round(state) => {
             form.errors = vec![
-                "a whole number above 64 bits would be rounded; use `longhaul call` with --args"
+                "a whole number that doesn't fit in 64 bits would be rounded; use `longhaul call` with --args"
                     .to_owned(),
             ];
             return;

@@ -73,10 +73,15 @@ fn items(state: &State, stops_keeper: bool) -> Vec<MenuItem> {
         let label = format!("{verb} once {lost} ended");
         items.push(MenuItem::new('w', label, MenuAction::QuitOnceNothingLost));
     }
-    items.push(MenuItem::new('y', format!("yes, {verb}"), MenuAction::Quit));
+    let yes = if stops_keeper {
+        "stop it and quit"
+    } else {
+        "quit"
+    };
+    items.push(MenuItem::new('y', format!("yes, {yes}"), MenuAction::Quit));
     let cancel = MenuItem::new(
         'c',
-        format!("cancel all and {verb}"),
+        format!("cancel all, then {yes}"),
         MenuAction::CancelAllAndQuit,
     );
     let why_not = state.setup.readonly.then(|| "read-only".to_owned());

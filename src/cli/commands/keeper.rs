@@ -99,7 +99,7 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
         && unsaved > 0
     {
         let message = format!(
-            "the keeper was not stopped: it could not save {} yet. Free up disk space (saving is retried), or give the changes up: longhaul keeper stop --force{}",
+            "the keeper was not stopped: it could not save {} yet. Free some disk space (saving is retried), or discard the changes: longhaul keeper stop --force{}",
             text::plural(unsaved, "task"),
             context.flags()
         );
@@ -135,7 +135,7 @@ fn report(
         return context.answer(&document, &line);
     };
     let kind = if status.is_keeper {
-        "keeper"
+        "keeper process"
     } else {
         "no keeper; calls run in process"
     };

@@ -237,7 +237,7 @@ fn row(
         text::cut(&task_title(task), cell, ending).into_owned(),
         text::clean_line(task.server.as_str()).into_owned(),
         text::cut(&text::clean_line(&progress), cell, ending).into_owned(),
-        text::span(age),
+        text::short_span(age),
         if_cut.as_ref().map_or("", IfCut::label).to_owned(),
     ]
 }

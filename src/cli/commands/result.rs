@@ -10,7 +10,7 @@ use crate::{
         format::{self},
         json as documents,
     },
-    domain::{ContentBlock, Task, content_element},
+    domain::{ContentBlock, Status, Task, content_element},
 };
 
 /// `result`.
@@ -26,6 +26,11 @@ pub(in crate::cli) fn result(
                 "{} has no result because it failed: {}",
                 task.id,
                 error.message()
+            ),
+            None if task.status == Status::InputRequired => format!(
+                "{0} has no result yet, because it asks a question; answer it: longhaul answer {0}{1}",
+                task.id,
+                context.flags()
             ),
             None if task.status.ends_waiting() => {
                 format!("{} has no result (status: {})", task.id, task.state_label())

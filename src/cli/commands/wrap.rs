@@ -333,7 +333,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let files = files_of(host);
     if files.is_empty() {
         context.info(
-            "no configuration of an agent host found; start the host once, or see docs/agents.md",
+            "no configuration of an agent host found; start the host once, then run this again",
         );
     }
     for file in files {

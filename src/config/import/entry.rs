@@ -279,7 +279,7 @@ impl<'e> EntryReader<'e> {
             };
             self.unset.push(UnsetVariable {
                 note: format!(
-                    "the secret in its {header} header was not copied; put it in {variable}"
+                    "the secret in its {header} header was not copied; put it in the environment variable {variable}"
                 ),
                 written: secret.to_owned(),
                 name: variable.clone(),

@@ -35,7 +35,7 @@ pub enum SkipReason {
     Name,
     #[error("not a table")]
     NotTable,
-    #[error("it goes through longhaul already")]
+    #[error("it already goes through longhaul")]
     Wrapped,
     #[error("disabled in this file")]
     Disabled,

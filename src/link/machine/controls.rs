@@ -212,7 +212,7 @@ impl Link {
             // On pipes nothing tells that a call was taken.
             let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
-                "cancelled by telling its program".to_owned()
+                "cancelled; the stdio server was notified".to_owned()
             } else {
                 "cancelled by closing its connection".to_owned()
             };
@@ -246,15 +246,16 @@ impl Link {
         if others > 0 {
             let calls = text::plural(others, "other call");
             return Err(RequestError::Usage(format!(
-                "not cancelled: the process of {name} did not respond, and {calls} would end with it"
+                "not cancelled: the stdio server {name} did not respond, and {calls} would end with it"
             )));
         }
         if let Some(active) = self.tasks.get_mut(id) {
-            let words = "its process did not respond to the cancel and was ended".to_owned();
+            let words =
+                "the stdio server did not respond to the cancel request and was stopped".to_owned();
             active.notice(self.now, words);
         }
         self.conclude(id, Status::Cancelled, None);
-        self.legacy_sse_ended("its process was ended after a cancel");
+        self.legacy_sse_ended("the stdio server was stopped after a cancel");
         Ok(SessionResponse::Accepted)
     }
 
@@ -313,7 +314,7 @@ impl Link {
             }
             ControlKind::Cancelling if can_end_process => {
                 format!(
-                    "{name} did not respond to the cancel request; cancel again to end its process"
+                    "{name} did not respond to the cancel request; cancel again to stop the stdio server"
                 )
             }
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {

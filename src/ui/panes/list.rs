@@ -157,10 +157,12 @@ fn heading<'t>(
         (to_running, "now running"),
         (to_done, "just finished"),
     ]);
-    let mut heading = format!(
-        " {name} {}",
-        text::grouped(counts.count.saturating_sub(paused))
-    );
+    let count = counts.count.saturating_sub(paused);
+    let mut heading = if count == 0 && !beside.is_empty() {
+        format!(" {name}")
+    } else {
+        format!(" {name} {}", text::grouped(count))
+    };
     if !inside.is_empty() {
         heading = format!("{heading} ({inside})");
     }
@@ -392,8 +394,10 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
 /// How long the task has been running or took.
 fn time(task_row: &TaskRow, now: Stamp) -> String {
     let task = &task_row.view.task;
-    match task.end.settled_at {
-        Some(at) => labels::fine(at.since(task.created_at)),
-        None => text::span(now.wall.since(task.created_at)),
+    let end = task.end.settled_at.unwrap_or(now.wall);
+    let span = end.since(task.created_at);
+    if task.end.settled_at.is_some() && span.as_secs() < 10 {
+        return format!("{:.1}s", span.as_secs_f64());
     }
+    text::short_span(span)
 }

@@ -21,7 +21,7 @@ fn nothing_yet(region: &mut Region<'_>, task_row: &TaskRow) {
     let note = if task_row.view.saved_seq == 0 {
         "Nothing recorded yet."
     } else {
-        "Reading the history ..."
+        "Reading the log ..."
     };
     region.put(0, 0, region.theme.span(note, Role::Dim));
 }

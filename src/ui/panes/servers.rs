@@ -82,7 +82,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     }
     parts.push(
         match server.capabilities.gives_ids {
-            _ if server.capabilities.is_process => "child process",
+            _ if server.capabilities.is_process => "stdio server",
             Some(true) => "resumable streams",
             Some(false) => "the last stream had no event ids",
             None => "no event ids seen yet",

@@ -65,7 +65,7 @@ pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
         }
     }
     let colors = match capabilities.colour {
-        ColorDepth::Mono => "no colors; text and symbols show the same",
+        ColorDepth::Mono => "no colors; text and symbols carry the same information",
         ColorDepth::Ansi16 => "16 colors",
         ColorDepth::Ansi256 => "256 colors",
         ColorDepth::Truecolor => "true color",

@@ -253,7 +253,11 @@ fn imports_every_format_without_contacting_servers() {
         ),
         ("Code/User/mcp", "lab-again", "already configured as lab"),
         ("cline", "asleep", "disabled in this file"),
-        ("cline", "plain", "put it in PLAIN_TOKEN"),
+        (
+            "cline",
+            "plain",
+            "put it in the environment variable PLAIN_TOKEN",
+        ),
         ("cline", "plain", "plain http to another machine"),
         (".gemini", "events", "HTTP+SSE"),
         ("goose", "developer", "built into Goose"),

@@ -158,10 +158,10 @@ fn starts_nothing_before_approval_and_asks_after_a_change() {
     let asked = run(state, &["servers", "approve", "files"]);
     assert_eq!(asked.code, Some(2), "{asked:#?}");
     let shown = [
-        "program    /bin/sh".to_owned(),
-        format!("argument 1 {}", server().display()),
-        format!("argument 2 {}", state.display()),
-        "directory  /".to_owned(),
+        "program     /bin/sh".to_owned(),
+        format!("argument 1  {}", server().display()),
+        format!("argument 2  {}", state.display()),
+        "directory   /".to_owned(),
         "GIVEN from the configuration".to_owned(),
         "SECRET, from your environment variable MY_SECRET".to_owned(),
     ];
@@ -426,7 +426,7 @@ fn a_second_cancel_ends_an_unresponsive_program() {
     let (staying, id) = staying(state, "deaf");
     let first = run(state, &["cancel", &id]);
     assert!(
-        format!("{first:?}").contains("cancel again to end its process"),
+        format!("{first:?}").contains("cancel again to stop the stdio server"),
         "{first:#?}"
     );
     assert_cancels(staying, state, &id);
@@ -852,7 +852,7 @@ fn the_screen_shows_what_needs_approval() {
     screen.wait_for("longhaul servers approve files");
     screen.press("L");
     screen.wait_for("Start files?");
-    screen.wait_for("program    /bin/sh");
+    screen.wait_for("program     /bin/sh");
     assert!(!text(env.path().join("config.toml")).contains("approved"));
     // Keys typed right after a dialog opens are ignored.
     while screen.text().contains("Start files?") {

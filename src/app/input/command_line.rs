@@ -116,17 +116,16 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
             }
             None => state.reply(format!("no view named {rest:?}")),
         },
-        Action::Group => match Grouping::ALL.iter().find(|by| by.name() == rest) {
-            Some(by) => {
+        Action::Group => {
+            if let Some(by) = Grouping::ALL.iter().find(|by| by.name() == rest) {
                 state.list.grouping = *by;
                 select::arrange(state);
-            }
-            None => {
+            } else {
                 let names: Vec<&str> = Grouping::ALL.iter().map(|by| by.name()).collect();
                 let names = names.join(", ");
                 state.reply(format!("can't group by {rest:?}; expected one of: {names}"));
             }
-        },
+        }
         Action::Sort => {
             if let Some(key) = SortKey::ALL.iter().find(|key| key.label() == rest) {
                 state.list.sort = *key;

@@ -27,7 +27,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 /// How long a cancelled call is silent, at least and at most, until it counts as cancelled. A server need not confirm a
 /// cancel (2025-11-25, basic/utilities/cancellation), so its silence is all that can be had.
-const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_mins(5)];
+const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(300)];
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.

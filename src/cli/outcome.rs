@@ -11,8 +11,8 @@ use crate::{
         live_session::LiveSession,
     },
     domain::{
-        Connectivity, Elicitation, LinkState, OnInput, Phase, ServerName, SessionRequest, Status,
-        Task, TaskErrorKind, TaskId, TaskView, text,
+        Connectivity, Elicitation, LinkState, LostReason, OnInput, Phase, ServerName,
+        SessionRequest, Status, Task, TaskErrorKind, TaskId, TaskView, text,
     },
     store::modified_at,
 };
@@ -158,6 +158,9 @@ pub(super) fn print_outcome(
             _ => format!("{} failed ({id}): {error}", task.title()),
         },
         Status::Cancelled => format!("{id} was cancelled"),
+        Status::Lost(LostReason::TooMuch { .. }) => {
+            format!("{id} is lost: {reason}. Ask the tool for less at once")
+        }
         Status::Lost(_) => {
             format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
         }

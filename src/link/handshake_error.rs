@@ -129,6 +129,12 @@ impl HandshakeError {
 
     pub(super) fn message(&self, name: &ServerName, url: &str) -> String {
         let why = self.why();
+        if let (Some(_), true) = (self.code(), self.is_unreachable()) {
+            let wait = self.retry_after().map_or(" later".to_owned(), |wait| {
+                format!(" in {}, as it asks", text::span(wait))
+            });
+            return format!("{name} at {url} is not available ({why}); try again{wait}");
+        }
         if self.is_unreachable() {
             return out_of_reach(name, url, why);
         }

@@ -312,6 +312,24 @@ fn the_next_command_knows_a_server_whose_tools_were_listed() {
 }
 
 #[test]
+fn a_wrong_path_does_not_keep_the_name_of_the_server() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let wrong = server.url().replace("/mcp", "/nothing");
+    let ran = kept.run(&["-s", &wrong, "tools"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    let ran = kept.ok(&[
+        "-s",
+        &server.url(),
+        "call",
+        "get_forecast",
+        "city=Oslo",
+        "delay_ms=1",
+    ]);
+    assert!(ran.out.contains("Oslo"), "{ran:#?}");
+}
+
+#[test]
 fn an_idle_keeper_exits() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

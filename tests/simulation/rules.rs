@@ -157,6 +157,21 @@ impl Bench {
         Self::new(record)
     }
 
+    /// The same as a stdio server, which has been started; with the exchange on which all it says comes.
+    fn process() -> (Self, ExchangeId) {
+        let mut record = Self::known().link.record().clone();
+        record.url = "stdio:lab".to_owned();
+        let mut bench = Self::new(record);
+        bench.standalone = Standalone::Waits;
+        bench.link.inherit_process(true);
+        bench.feed(Input::Timer);
+        let (_, pipe, _) = bench.gets().pop().expect("its start");
+        let target = Ok("stdio:lab".to_owned());
+        bench.bring(pipe, opened());
+        bench.bring(pipe, ExchangeEvent::Endpoint { target });
+        (bench, pipe)
+    }
+
     /// The same with one tool, on a server that makes core tasks of calls; `binds`: whether to its session.
     fn core(support: &str, binds: Option<bool>) -> Self {
         let mut record = Self::known().link.record().clone();
@@ -1440,6 +1455,37 @@ fn cancelling_a_call_refused_with_401_reports_it_never_ran() {
     assert_eq!(bench.status(), &Status::Cancelled);
     let notice = bench.view().task.notice.as_deref();
     assert_eq!(notice, Some("it was never run"), "it was sent, and refused");
+}
+
+#[test]
+fn a_step_on_a_shared_pipe_is_activity_of_its_call_only() {
+    let (mut bench, pipe) = Bench::process();
+    let idle = Some(Duration::from_secs(60));
+    let limits = Limits { idle, hard: None };
+    let other = TaskId::from_bits(8);
+    let mut tokens = Vec::new();
+    for task in [id(), other.clone()] {
+        bench.start_as(task, "steps", limits);
+        let (call, token) = bench.last_post("tools/call");
+        bench.bring(
+            call,
+            ExchangeEvent::Opened {
+                body: Body::Empty,
+                session: None,
+            },
+        );
+        tokens.push(token);
+    }
+    for value in 1..6 {
+        bench.secs(30);
+        let data = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": tokens[0], "progress": value}});
+        bench.bring(pipe, event("", &data));
+    }
+    assert_eq!(bench.status(), &Status::Running);
+    let mut views = bench.views.iter().rev();
+    let silent = views.find(|view| view.task.id == other).unwrap();
+    assert_eq!(silent.task.status, Status::Failed, "nothing named it");
 }
 
 #[test]

@@ -243,7 +243,7 @@ pub(super) type InheritedSocket = (u32, std::os::unix::net::UnixListener);
 
 /// A socket could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("could not open {} ({error}); other terminals cannot join this session", path.display())]
+#[error("could not open {} ({error})", path.display())]
 pub(super) struct ListenError {
     path: PathBuf,
     error: std::io::Error,

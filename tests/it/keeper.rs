@@ -359,6 +359,36 @@ fn a_leftover_socket_does_not_stop_a_start() {
 }
 
 #[test]
+fn a_keeper_without_a_socket_says_why_and_leaves_the_session() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    // Something else has its name.
+    let socket = kept.paths().socket();
+    std::fs::create_dir_all(socket.join("x")).unwrap();
+    let ran = kept.run(&["-s", &server.url(), "tools"]);
+    assert_eq!(ran.code, Some(73), "{ran:#?}");
+    assert!(ran.err.contains(&*socket.to_string_lossy()), "{ran:#?}");
+    assert_eq!(DriverLock::holder(&kept.paths()), None);
+    std::fs::remove_dir_all(&socket).unwrap();
+    kept.ok(&["-s", &server.url(), "tools"]);
+}
+
+// Elsewhere the system doesn't tell which files a process has open.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_id_in_a_leftover_lock_file_is_nobody() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    kept.ok(&["-s", &server.url(), "tools"]);
+    kept.kill_keeper();
+    // By now the number belongs to another process: this one.
+    let pid = std::process::id().to_string();
+    write_atomically(&kept.paths().lock(), pid.as_bytes()).unwrap();
+    assert_eq!(DriverLock::holder(&kept.paths()), None);
+    kept.ok(&["tools"]);
+}
+
+#[test]
 fn a_suspended_keeper_is_reported_and_continues() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

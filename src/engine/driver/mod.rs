@@ -142,7 +142,9 @@ pub(super) async fn drive(
     let mut driver = Driver::new(options, snapshots, pace, &mut own.pending, writer, sign_ins);
     driver.lifetime = lifetime;
     driver.inherit(options, &mut inherited.state);
-    let unopened = listener.as_ref().err().map(ToString::to_string);
+    let unopened = listener.as_ref().err();
+    let unopened =
+        unopened.map(|error| format!("{error}; other terminals cannot join this session"));
     for text in notices.into_iter().chain(unopened) {
         driver.notice(NoticeLevel::Warning, text, now);
     }

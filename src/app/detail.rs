@@ -372,10 +372,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         && let Some(line) = curl(state, task_row)
     {
         lines.push(String::new());
-        lines.push(
-            "to resume by hand (MCP_SESSION is the MCP session id, in the session file):"
-                .to_owned(),
-        );
+        lines.push("to resume by hand (docs/recovery.md says how to set MCP_SESSION):".to_owned());
         lines.extend(line.lines().map(|line| format!("  {line}")));
     }
     lines

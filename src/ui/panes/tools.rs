@@ -163,8 +163,12 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
     lines.push(Line::from(vec![
         theme.span("if cut: ", Role::Dim),
         theme.span(impact.label(), if_cut_role(&impact)),
-        theme.span(format!(" ({})", impact.reason.message()), Role::Dim),
     ]));
+    let why = wrap(&impact.reason.message(), available);
+    lines.extend(
+        why.into_iter()
+            .map(|line| theme.span(line, Role::Dim).into()),
+    );
     let (columns, rows) = (region.columns(), region.rows());
     let hidden = lines.len().saturating_sub(usize::from(rows));
     region.put_lines(0, 0, lines);

@@ -226,6 +226,7 @@ impl<'d> Driver<'d> {
             links: Vec::new(),
             received: Received::default(),
             saves: Saves {
+                reader: None,
                 journal: Journal::start(writer, options.clock, options.fuse.clone()),
                 unsaved: Unsaved::default(),
                 trouble: None,

@@ -345,22 +345,38 @@ impl Driver<'_> {
     /// The task that a request to start would repeat: the same id, or the same `--once` key.
     ///
     /// An unreadable file does not prove that the key is new, so then the call is refused.
-    pub(super) fn started_before(&self, call: &NewCall) -> Result<Option<TaskId>, RequestError> {
-        if let Some(view) = self.snapshots.task(&call.id) {
-            if !view.task.is_call(call) {
-                // Among 10,000 tasks, one call in 100,000 gets the id of another task.
-                let words = format!(
+    pub(super) fn started_before(
+        &mut self,
+        call: &NewCall,
+    ) -> Result<Option<TaskId>, RequestError> {
+        let is_repeat = |task: &Task| {
+            // Among 10,000 tasks, one call in 100,000 gets the id of another task.
+            let message = || {
+                format!(
                     "not sent: {} is the id of another task; call again",
                     call.id
-                );
-                return Err(RequestError::Usage(words));
-            }
-            return Ok(Some(call.id.clone()));
+                )
+            };
+            let repeated = task.is_call(call).then(|| Some(call.id.clone()));
+            repeated.ok_or_else(|| RequestError::Usage(message()))
+        };
+        if let Some(view) = self.snapshots.task(&call.id) {
+            return is_repeat(&view.task);
         }
         // A task started just now is neither published yet nor on disk.
         let just_now = |linked: &Linked| linked.link.started_before(call);
         if let Some(id) = self.links.iter().find_map(just_now) {
             return Ok(Some(id));
+        }
+        let cannot_read =
+            |error: StoreError| RequestError::CannotSave(format!("could not {error}"));
+        let reader = match &mut self.saves.reader {
+            Some(reader) => reader,
+            none => none.insert(Reader::open(self.paths).map_err(cannot_read)?),
+        };
+        // Old tasks, and removed ones, are only there.
+        if let Lookup::One(task) = reader.task(call.id.as_str()).map_err(cannot_read)? {
+            return is_repeat(&task);
         }
         let Some(once) = &call.once else {
             return Ok(None);
@@ -373,9 +389,7 @@ impl Driver<'_> {
         if let Some(view) = on_board {
             return Ok(Some(view.task.id.clone()));
         }
-        Reader::open(self.paths)
-            .and_then(|mut reader| reader.once(once))
-            .map_err(|error| RequestError::CannotSave(format!("could not {error}")))
+        reader.once(once).map_err(cannot_read)
     }
 
     /// Handles requests about a task that no link holds: settled, or forgotten.

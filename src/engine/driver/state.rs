@@ -30,7 +30,7 @@ use crate::{
         tracer::Tracer,
     },
     link::{ExchangeId, Link, Output, SaveToken, Unsaved},
-    store::Paths,
+    store::{Paths, Reader},
     transport::{Fetcher, Http, ProcessGuard, Secrets, Stdio, TrafficRecorder},
 };
 
@@ -136,6 +136,8 @@ pub(super) struct Received {
 
 /// What is on its way to the session file.
 pub(super) struct Saves {
+    /// Reads the session file for each call that starts; opened for the first one.
+    pub(super) reader: Option<Reader>,
     pub(super) journal: Journal<Saver>,
     /// How much unsaved history and results all links hold.
     pub(super) unsaved: Unsaved,

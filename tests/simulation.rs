@@ -63,6 +63,8 @@ mod simulation {
             59_720,
             1_000_011_596,
             1_000_092_857,
+            64_470,
+            1_000_079_719,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -424,11 +424,15 @@ pub fn short_span(duration: Duration) -> String {
 fn span_with(duration: Duration, [s, m, h, d]: [&str; 4], gap: &str) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let and = |count: u64, unit: &str| match count {
+        0 => String::new(),
+        count => format!("{gap}{count}{unit}"),
+    };
     match seconds {
         0..60 => format!("{seconds}{s}"),
-        60..600 => format!("{minutes}{m}{gap}{}{s}", seconds % 60),
+        60..600 => format!("{minutes}{m}{}", and(seconds % 60, s)),
         600..3600 => format!("{minutes}{m}"),
-        3600..21_600 => format!("{hours}{h}{gap}{}{m}", minutes % 60),
+        3600..21_600 => format!("{hours}{h}{}", and(minutes % 60, m)),
         21_600..172_800 => format!("{hours}{h}"),
         _ => format!("{}{d}", hours / 24),
     }

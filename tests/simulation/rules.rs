@@ -842,14 +842,35 @@ fn a_cancelled_call_that_stays_silent_is_cancelled() {
         },
     );
     bench.bring(cancel, ExchangeEvent::Ended);
-    bench.secs(25);
-    // It works on, which starts the wait again.
+    // A step that was under way.
+    bench.secs(2);
     bench.step(call, "b", &token, 2);
     bench.secs(25);
     assert_eq!(bench.status(), &Status::Running);
     bench.secs(120);
     assert_eq!(bench.status(), &Status::Cancelled);
     assert!(bench.view().task.end.is_unconfirmed);
+}
+
+#[test]
+fn a_cancelled_call_that_works_on_stays_running() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Cancel(id()));
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    bench.bring(
+        cancel,
+        ExchangeEvent::Opened {
+            body: Body::Empty,
+            session: None,
+        },
+    );
+    bench.bring(cancel, ExchangeEvent::Ended);
+    bench.secs(10);
+    bench.step(call, "b", &token, 2);
+    bench.secs(600);
+    assert_eq!(bench.status(), &Status::Running);
 }
 
 #[test]

@@ -140,8 +140,12 @@ fn report(
         "no keeper; calls run in process"
     };
     let now = context.clock.now().wall;
+    let unsaved = match status.unsaved {
+        0 => String::new(),
+        unsaved => format!(" ({unsaved} not saved; free some disk space)"),
+    };
     let what = format!(
-        "{kind} {}, longhaul {}, up {}, {}, {}",
+        "{kind} {}, longhaul {}, up {}, {}{unsaved}, {}",
         status.pid,
         status.version,
         text::span(now.since(Wall(status.since_ms))),

@@ -122,6 +122,11 @@ impl Link {
                 self.reread_over(&id, exchange);
             }
             RequestKind::Standalone => self.standalone_opened(body),
+            // A page can be that of a portal.
+            RequestKind::Cancel(id) if page.is_none() => {
+                let id = id.clone();
+                self.cancel_arrived(&id);
+            }
             _ => {}
         }
         match page {

@@ -393,13 +393,17 @@ impl Link {
     /// The server took `notifications/cancelled`.
     pub(super) fn cancel_taken(&mut self, id: &TaskId) {
         let active = self.tasks.get_mut(id);
-        let Some(active) = active.filter(|active| active.was_cancelled()) else {
-            return;
-        };
-        active.cancel_taken_at = Some(self.now.mono);
-        let control = active.control.as_mut();
+        let control = active.and_then(|active| active.control.as_mut());
         if let Some(control) = control.filter(|it| it.what == ControlKind::Cancelling) {
             control.is_taken = true;
+        }
+    }
+
+    /// The server itself received `notifications/cancelled`.
+    pub(super) fn cancel_arrived(&mut self, id: &TaskId) {
+        let active = self.tasks.get_mut(id);
+        if let Some(active) = active.filter(|active| active.was_cancelled()) {
+            active.cancel_taken_at = Some(self.now.mono);
         }
     }
 
@@ -423,6 +427,11 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
+        let ignored_at = active.cancel_taken_at.map(|at| at.after(CANCEL_WITHIN));
+        if ignored_at.is_some_and(|at| active.activity.last_news >= at) {
+            // It works on, so its silence means nothing any more.
+            active.cancel_taken_at = None;
+        }
         let is_due = Self::cancel_ends(active).is_some_and(|at| now.mono >= at);
         let is_in_contact =
             self.connection == ConnectionState::Ready && self.reachability.down().is_none();

@@ -368,7 +368,7 @@ mod tests {
             "repeated 1 time, run once, gave up after 5 s (late), has not collected the result";
         assert_eq!(told(&caller, Some(Wall(0))), expected);
         assert!(caller.is_owed(Some(Wall(0)), now) && !caller.is_owed(None, now));
-        assert!(told(&caller, Some(Wall(-2))).ends_with("did not collect the result within 1m 0s"));
+        assert!(told(&caller, Some(Wall(-2))).ends_with("did not collect the result within 1 min"));
         assert!(!caller.is_owed(Some(Wall(-2)), now));
         caller.note(&Collected::Delivered, Wall(4));
         assert!(told(&caller, Some(Wall(0))).ends_with("received the result at noon"));

@@ -70,8 +70,8 @@ fn counts_an_outage_from_the_cut_even_while_unwatched() {
     assert_eq!(
         told,
         [
-            "longhaul was not running for up to 1m 0s",
-            "back after 1m 2s"
+            "longhaul was not running for up to 1 min",
+            "back after 1 min 2 s"
         ]
     );
 }

@@ -1,41 +1,26 @@
 //! The tool definitions that clients see: names, descriptions, schemas and task support.
 
-use rmcp::model::{JsonObject, Tool};
+use rmcp::model::{Tool, object};
 use serde_json::{Value, json};
 
 use super::tools::{DEFAULT_STATIONS, MAX_COUNT, PROCESSING};
 
 /// Whether a tool can run as a server task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum ToolTaskSupport {
+    #[serde(rename = "forbidden")]
     Never,
     Optional,
     Required,
-}
-
-impl ToolTaskSupport {
-    /// The value of `execution.taskSupport` in 2025-11-25.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Never => "forbidden",
-            Self::Optional => "optional",
-            Self::Required => "required",
-        }
-    }
-}
-
-/// A tool definition with its task support.
-pub(super) struct CatalogEntry {
-    pub(super) tool: Tool,
-    pub(super) task_support: ToolTaskSupport,
 }
 
 /// A tool's task support; `Never` for an unknown tool.
 pub(super) fn task_support(name: &str) -> ToolTaskSupport {
     catalog()
         .into_iter()
-        .find(|entry| entry.tool.name == name)
-        .map_or(ToolTaskSupport::Never, |entry| entry.task_support)
+        .find(|(tool, _)| tool.name == name)
+        .map_or(ToolTaskSupport::Never, |(_, support)| support)
 }
 
 /// Name, description, task support, properties, and the required ones.
@@ -187,20 +172,14 @@ fn other_tools() -> [Definition; 7] {
     ]
 }
 
-/// The tool definitions, in the order of `tools/list`.
-pub(super) fn catalog() -> Vec<CatalogEntry> {
+/// The tool definitions with their task support, in the order of `tools/list`.
+pub(super) fn catalog() -> Vec<(Tool, ToolTaskSupport)> {
     checkpoint_tools()
         .into_iter()
         .chain(other_tools())
-        .map(|(name, description, task_support, properties, required)| {
-            let mut schema = JsonObject::new();
-            schema.insert("type".to_owned(), "object".into());
-            schema.insert("properties".to_owned(), properties);
-            schema.insert("required".to_owned(), json!(required));
-            CatalogEntry {
-                tool: Tool::new(name, description, schema),
-                task_support,
-            }
+        .map(|(name, description, support, properties, required)| {
+            let schema = json!({"type": "object", "properties": properties, "required": required});
+            (Tool::new(name, description, object(schema)), support)
         })
         .collect()
 }

@@ -343,14 +343,30 @@ impl ToolContext {
         }
     }
 
-    /// Simulates work for `length`; fails as soon as the call is cancelled.
-    pub(super) async fn wait(&self, length: Duration) -> Result<(), ErrorData> {
+    /// Simulates a step of work and reports it; fails as soon as the call is cancelled.
+    pub(super) async fn step(
+        &self,
+        ms: u64,
+        step: u64,
+        total: u64,
+        message: String,
+    ) -> Result<(), ErrorData> {
         tokio::select! {
             biased;
-            () = self.cancelled() => Err(cancelled()),
-            () = sleep(length) => Ok(()), // sleep: simulated work
+            () = self.cancelled() => return Err(cancelled()),
+            () = sleep(Duration::from_millis(ms)) => {} // sleep: simulated work
         }
+        self.progress(step, total, message).await;
+        Ok(())
     }
+}
+
+/// An object with one more member.
+pub(super) fn with(mut object: Value, key: &str, value: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.insert(key.to_owned(), value);
+    }
+    object
 }
 
 pub(super) fn cancelled() -> ErrorData {

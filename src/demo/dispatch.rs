@@ -65,7 +65,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut list = ListToolsResult {
-            tools: catalog().into_iter().map(|entry| entry.tool).collect(),
+            tools: catalog().into_iter().map(|(tool, _)| tool).collect(),
             ..ListToolsResult::default()
         };
         if ProtocolEra::of(&context) == ProtocolEra::Modern {
@@ -78,7 +78,7 @@ impl ServerHandler for Handler {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         catalog()
             .into_iter()
-            .map(|entry| entry.tool)
+            .map(|(tool, _)| tool)
             .find(|tool| tool.name == name)
     }
 

@@ -372,13 +372,8 @@ impl StreamTail {
                 return Some(self.events.deliver(event, self.connection.as_ref()));
             }
             if self.after < head.last_seq {
-                let rows = read(
-                    &self.events.database.lock(),
-                    &self.stream,
-                    self.after,
-                    BATCH,
-                );
-                let rows = rows
+                let database = self.events.database.lock();
+                let rows = read(&database, &self.stream, self.after, BATCH)
                     .inspect_err(|error| tracing::error!(%error, "could not read events"))
                     .ok()?;
                 if let Some(last) = queue(&mut self.batch, rows) {
@@ -431,7 +426,7 @@ impl SessionTail {
                  WHERE session = ?1 AND event.id > ?2 ORDER BY event.id LIMIT ?3",
             )?
             .query_map(params![self.session, self.after, BATCH], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                row.try_into()
             })?
             .collect::<Result<Vec<_>, _>>()?;
         let open: i64 = database.query_row(
@@ -508,9 +503,7 @@ fn read(
             "SELECT seq, stream || '-' || seq, data FROM event
              WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         )?
-        .query_map(params![stream, after, limit], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?
+        .query_map(params![stream, after, limit], |row| row.try_into())?
         .collect()
 }
 

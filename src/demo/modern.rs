@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
-    context::internal,
+    context::{internal, with},
     database::rfc3339,
     handler::Handler,
     tasks::{self, POLL_MS},
@@ -91,20 +91,13 @@ pub(super) async fn listen(
         }
     }
     let meta = json!({SUBSCRIPTION_KEY: context.id.clone().into_json_value()});
-    let notify = async |method: &str, mut params: Value| {
-        if let Value::Object(params) = &mut params {
-            params.insert("_meta".to_owned(), meta.clone());
-        }
+    let notify = async |method: &str, params: Value| {
+        let params = with(params, "_meta", meta.clone());
         let notification = CustomNotification::new(method, Some(params));
         context.peer.send_notification(notification.into()).await
     };
-    let mut accepted = json!({});
-    if let Value::Object(accepted) = &mut accepted
-        && task_ids.is_some()
-    {
-        let ids: Vec<_> = watched.iter().map(|task| task.id.clone()).collect();
-        accepted.insert("taskIds".to_owned(), ids.into());
-    }
+    let ids: Vec<_> = watched.iter().map(|task| &task.id).collect();
+    let accepted = task_ids.map_or(json!({}), |_| json!({"taskIds": ids}));
     let acknowledgment = json!({"notifications": accepted});
     notify("notifications/subscriptions/acknowledged", acknowledgment)
         .await

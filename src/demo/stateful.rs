@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{cancelled, internal, invalid, not_found},
+    context::{cancelled, internal, invalid, not_found, with},
     database::rfc3339,
     handler::{Handler, ProtocolEra, find_task, start_task},
     sessions::RequestHandle,
@@ -96,13 +96,9 @@ fn requested_task(handler: &Handler, params: &Value) -> Result<TaskRecord, Error
 fn tools(has_tasks: bool) -> Value {
     let tools: Vec<_> = catalog()
         .into_iter()
-        .map(|entry| {
-            let mut tool = serde_json::to_value(entry.tool).unwrap_or_default();
-            if has_tasks && let Value::Object(tool) = &mut tool {
-                let execution = json!({"taskSupport": entry.task_support.label()});
-                tool.insert("execution".to_owned(), execution);
-            }
-            tool
+        .map(|(tool, support)| match json!(tool) {
+            tool if has_tasks => with(tool, "execution", json!({"taskSupport": support})),
+            tool => tool,
         })
         .collect();
     json!({"tools": tools})
@@ -237,10 +233,8 @@ async fn ask(
     request: &Value,
     related: &Value,
 ) -> Result<Value, ErrorData> {
-    let mut params = request.get("params").cloned().unwrap_or_default();
-    if let Value::Object(params) = &mut params {
-        params.insert("_meta".to_owned(), related.clone());
-    }
+    let params = request.get("params").cloned().unwrap_or_default();
+    let params = with(params, "_meta", related.clone());
     let method = request.get("method").and_then(Value::as_str);
     let request = CustomRequest::new(method.unwrap_or_default(), Some(params));
     let answer = peer.send_request(request.into()).await.map_err(internal)?;
@@ -268,9 +262,6 @@ fn outcome(task: &TaskRecord, related: Value) -> Result<Value, ErrorData> {
     if let Some(error) = part("error") {
         return Err(serde_json::from_value(error).map_err(internal)?);
     }
-    let mut result = without_result_type(part("result").ok_or_else(cancelled)?);
-    if let Value::Object(result) = &mut result {
-        result.insert("_meta".to_owned(), related);
-    }
-    Ok(result)
+    let result = without_result_type(part("result").ok_or_else(cancelled)?);
+    Ok(with(result, "_meta", related))
 }

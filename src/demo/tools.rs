@@ -74,7 +74,7 @@ impl ToolInvocation {
             Self::List(args) => list(context, &args),
             Self::Stats => {
                 let stats = context.shared.runs.checkpoints.stats().map_err(internal)?;
-                Ok(json_result(&stats))
+                Ok(text_result(stats))
             }
             Self::Info => Ok(session_info(context)),
             Self::Cleanup(args) => cleanup(context, &args),
@@ -89,16 +89,18 @@ impl ToolInvocation {
     }
 }
 
-fn json_result(value: &Value) -> CallToolResult {
-    text_result(value.to_string())
-}
-
-fn text_result(message: String) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(message)])
+fn text_result(content: impl std::fmt::Display) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(content.to_string())])
 }
 
 fn error_result(message: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message.into())])
+}
+
+fn needs_elicitation(tool: &str, mode: &str) -> CallToolResult {
+    error_result(format!(
+        "{tool} needs a client that supports {mode} elicitation"
+    ))
 }
 
 fn parse_args<T: DeserializeOwned>(args: Option<JsonObject>) -> Result<T, ErrorData> {
@@ -260,7 +262,7 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
     if status == CheckpointStatus::Failed {
         return Ok(error_result(response.to_string()));
     }
-    Ok(json_result(&response))
+    Ok(text_result(response))
 }
 
 async fn report_start(context: &ToolContext, run: &RunSubscription, dataset: &str, total: u64) {
@@ -327,7 +329,7 @@ fn pause(context: &ToolContext, args: &TaskIdArgs) -> Result<CallToolResult, Err
     } else {
         format!("the task is not running: it is {}", task.status.label())
     };
-    Ok(json_result(&json!({
+    Ok(text_result(json!({
         "task_id": task.task_id,
         "tool": task.tool,
         "status": task.status.label(),
@@ -345,13 +347,13 @@ fn list(context: &ToolContext, args: &ClientIdArgs) -> Result<CallToolResult, Er
         .of_client(&args.client_id)
         .map_err(internal)?;
     let tasks: Vec<_> = tasks.iter().map(CheckpointRecord::json).collect();
-    Ok(json_result(
-        &json!({"client_id": args.client_id, "tasks": tasks}),
+    Ok(text_result(
+        json!({"client_id": args.client_id, "tasks": tasks}),
     ))
 }
 
 fn session_info(context: &ToolContext) -> CallToolResult {
-    json_result(&json!({
+    text_result(json!({
         "server": LOGGER,
         "version": env!("CARGO_PKG_VERSION"),
         "boot_id": context.shared.boot,
@@ -365,8 +367,8 @@ fn cleanup(context: &ToolContext, args: &CleanupArgs) -> Result<CallToolResult, 
     let deleted = checkpoints
         .delete_older_than(args.max_age_days)
         .map_err(internal)?;
-    Ok(json_result(
-        &json!({"removed": deleted, "max_age_days": args.max_age_days}),
+    Ok(text_result(
+        json!({"removed": deleted, "max_age_days": args.max_age_days}),
     ))
 }
 
@@ -375,12 +377,10 @@ async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolR
         LogSeverity::Info,
         format!("Asking the stations around {}", args.city),
     );
-    for step in context.next_step()..=u64::from(args.stations) {
-        context.wait(Duration::from_millis(args.delay_ms)).await?;
-        let message = format!("Station {step} of {} has answered", args.stations);
-        context
-            .progress(step, u64::from(args.stations), message)
-            .await;
+    let stations = u64::from(args.stations);
+    for step in context.next_step()..=stations {
+        let message = format!("Station {step} of {stations} has answered");
+        context.step(args.delay_ms, step, stations, message).await?;
     }
     let (sky, degrees) = sky_over(&args.city);
     let message = format!("{}: {sky}, {degrees} °C", args.city);
@@ -399,34 +399,35 @@ async fn burst(context: &ToolContext, args: BurstArgs) -> Result<CallToolResult,
             .progress(n, args.count, format!("Message {n}"))
             .await;
     }
-    Ok(json_result(&json!({"sent": args.count})))
+    Ok(text_result(json!({"sent": args.count})))
+}
+
+/// Takes the steps that are left, each after a delay.
+async fn take_steps(
+    context: &ToolContext,
+    unit: &str,
+    steps: u64,
+    ms: u64,
+) -> Result<(), ErrorData> {
+    if !(1..=MAX_COUNT).contains(&steps) {
+        return Err(invalid(format!("{unit}s must be 1 to {MAX_COUNT}")));
+    }
+    for step in context.next_step()..=steps {
+        let message = format!("{unit} {step} of {steps}");
+        context.step(ms, step, steps, message).await?;
+    }
+    Ok(())
 }
 
 async fn crunch(context: &ToolContext, args: CrunchArgs) -> Result<CallToolResult, ErrorData> {
     let steps = args.steps;
-    if !(1..=MAX_COUNT).contains(&steps) {
-        return Err(invalid(format!("steps must be 1 to {MAX_COUNT}")));
-    }
-    for step in context.next_step()..=steps {
-        context.wait(Duration::from_millis(args.step_ms)).await?;
-        context
-            .progress(step, steps, format!("step {step} of {steps}"))
-            .await;
-    }
+    take_steps(context, "step", steps, args.step_ms).await?;
     Ok(text_result(format!("Crunched exactly {steps} steps")))
 }
 
 async fn render(context: &ToolContext, args: RenderArgs) -> Result<CallToolResult, ErrorData> {
     let (scene, frames) = (args.scene, args.frames);
-    if !(1..=MAX_COUNT).contains(&frames) {
-        return Err(invalid(format!("frames must be 1 to {MAX_COUNT}")));
-    }
-    for frame in context.next_step()..=frames {
-        context.wait(Duration::from_millis(args.frame_ms)).await?;
-        context
-            .progress(frame, frames, format!("frame {frame} of {frames}"))
-            .await;
-    }
+    take_steps(context, "frame", frames, args.frame_ms).await?;
     Ok(text_result(format!("Rendered {scene}: {frames} frames")))
 }
 
@@ -448,21 +449,14 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
                 ElicitationReply::Cancelled => {
                     return Ok(error_result(format!("Deployment to {env} cancelled")));
                 }
-                ElicitationReply::Unsupported => {
-                    return Ok(error_result(
-                        "deploy needs a client that supports form elicitation",
-                    ));
-                }
+                ElicitationReply::Unsupported => return Ok(needs_elicitation("deploy", "form")),
             }
         }
-        context.wait(Duration::from_millis(args.step_ms)).await?;
-        context
-            .progress(step, steps, format!("step {step} of {steps}"))
-            .await;
+        let message = format!("step {step} of {steps}");
+        context.step(args.step_ms, step, steps, message).await?;
     }
-    Ok(json_result(
-        &json!({"env": env, "status": "deployed", "steps": steps, "answers": answers}),
-    ))
+    let response = json!({"env": env, "status": "deployed", "steps": steps, "answers": answers});
+    Ok(text_result(response))
 }
 
 /// Asks a form question before it starts.
@@ -480,11 +474,7 @@ async fn book_room(context: &ToolContext, args: BookArgs) -> Result<CallToolResu
             ElicitationReply::Cancelled => {
                 return Ok(error_result(format!("The booking in {city} was cancelled")));
             }
-            ElicitationReply::Unsupported => {
-                return Ok(error_result(
-                    "book_room needs a client that supports form elicitation",
-                ));
-            }
+            ElicitationReply::Unsupported => return Ok(needs_elicitation("book_room", "form")),
         };
     Ok(text_result(message))
 }
@@ -510,11 +500,7 @@ async fn sign_contract(context: &ToolContext, args: SignArgs) -> Result<CallTool
         }
         ElicitationReply::Declined => format!("{name} declined to sign"),
         ElicitationReply::Cancelled => return Ok(error_result(format!("{name} did not sign"))),
-        ElicitationReply::Unsupported => {
-            return Ok(error_result(
-                "sign_contract needs a client that supports URL elicitation",
-            ));
-        }
+        ElicitationReply::Unsupported => return Ok(needs_elicitation("sign_contract", "URL")),
     };
     Ok(text_result(message))
 }

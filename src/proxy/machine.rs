@@ -13,7 +13,7 @@ use super::{
     era,
     hosts::{self, Cancels, Limit},
     message::{self, HostMessage, Members},
-    questions::RelayedQuestions,
+    questions::{Relayed, RelayedQuestions},
     rounds::Round,
     ticket::{ResultPart, failure},
     tool_list::OutputSchemas,
@@ -410,13 +410,24 @@ impl Proxy {
     /// Responds with a server's result of this method.
     fn respond_to(&mut self, id: &str, method: &str, result: &str) {
         let result = era::result_for(self.host.is_modern, method, result);
-        self.effects
-            .push(Effect::ToHost(message::response(id, &result)));
+        self.send(message::response(id, &result));
     }
 
     fn refuse(&mut self, id: &str, code: i64, words: &str) {
-        self.effects
-            .push(Effect::ToHost(message::error(id, code, words, None)));
+        self.send(message::error(id, code, words, None));
+    }
+
+    fn send(&mut self, line: String) {
+        self.effects.push(Effect::ToHost(line));
+    }
+
+    fn notify(&mut self, method: &str, params: &Value) {
+        self.send(message::notification(method, params));
+    }
+
+    fn ask_host(&mut self, relayed: Relayed, method: &str, params: &Value) {
+        let id = self.questions.add(relayed);
+        self.send(message::request(&id, method, params));
     }
 
     fn note(&mut self, id: TaskId, how: Collected) {

@@ -123,7 +123,7 @@ fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
             let outcome = match (message.remove("result"), message.remove("error")) {
                 (Some(result), None) => Ok(result),
                 (_, Some(error)) if error.is_object() => Err(error),
-                _ => Err(json!({"code": INTERNAL_ERROR, "message": "the host gave no result"})),
+                _ => Err(internal_error("the host gave no result")),
             };
             Ok(HostMessage::Response { id, outcome })
         }
@@ -132,6 +132,18 @@ fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
 }
 
 /// A response with a result, which is JSON text and stays as it is.
+pub(super) fn internal_error(words: &str) -> Value {
+    json!({"code": INTERNAL_ERROR, "message": words})
+}
+
+/// An object with one more member, if there is a value for it.
+pub(super) fn with(mut object: Value, key: &str, value: Option<Value>) -> Value {
+    if let (Some(members), Some(value)) = (object.as_object_mut(), value) {
+        members.insert(key.to_owned(), value);
+    }
+    object
+}
+
 pub(super) fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }

@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::message::Members;
+use super::message::{Members, with};
 use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted};
 
 /// The tool that waits for a call and returns its result.
@@ -135,12 +135,13 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
          result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now)
     );
-    let mut ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});
-    if is_structured && let Some(members) = ticket.as_object_mut() {
-        let content = json!({"longhaul_ticket": {"message": words, "task": summary(view, now)}});
-        members.insert("structuredContent".to_owned(), content);
-    }
-    ticket
+    let ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});
+    let content = json!({"longhaul_ticket": {"message": words, "task": summary(view, now)}});
+    with(
+        ticket,
+        "structuredContent",
+        is_structured.then_some(content),
+    )
 }
 
 /// The result of [`TASKS`].

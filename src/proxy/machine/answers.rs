@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult};
 use crate::{
     domain::{
-        Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskErrorKind, TaskId,
-        TaskView, text,
+        Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
+        TaskErrorKind, TaskId, TaskView, text,
     },
-    proxy::{cancel::Written, host_task, message, ticket::failure},
+    proxy::{
+        cancel::Written,
+        host_task,
+        message::{self, internal_error, with},
+        ticket::failure,
+    },
 };
 
 impl Proxy {
@@ -96,7 +101,7 @@ impl Proxy {
             }
             Forwarded::Error(error) => {
                 let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-                self.effects.push(super::Effect::ToHost(line));
+                self.send(line);
             }
         }
     }
@@ -147,11 +152,15 @@ impl Proxy {
                         let result = host_task::without_related(result);
                         Ok(serde_json::from_str(&result).unwrap_or_default())
                     }
-                    SavedResult::None => Err(Ended::of(task).error()),
-                    SavedResult::Unreadable(why) => Err(json!({
-                        "code": message::INTERNAL_ERROR,
-                        "message": unreadable(&task.id, why),
-                    })),
+                    SavedResult::None => Err(match ended(task) {
+                        Ok(words) => internal_error(&words),
+                        Err((code, TaskError { message, data, .. })) => {
+                            let error = json!({"code": code, "message": message});
+                            let data = data.as_ref().and_then(|it| serde_json::from_str(it).ok());
+                            with(error, "data", data)
+                        }
+                    }),
+                    SavedResult::Unreadable(why) => Err(internal_error(&unreadable(&task.id, why))),
                 };
                 let ended = self.ended_task(view, outcome);
                 self.respond(id, &ended);
@@ -166,16 +175,11 @@ impl Proxy {
                 let result = host_task::without_related(result);
                 self.respond_to(id, "tools/call", &result);
             }
-            (_, SavedResult::None) => match Ended::of(task) {
-                Ended::Error {
-                    code,
-                    message,
-                    data,
-                } => {
-                    let line = message::error(id, code, &message, data.as_deref());
-                    self.effects.push(super::Effect::ToHost(line));
+            (_, SavedResult::None) => match ended(task) {
+                Err((code, TaskError { message, data, .. })) => {
+                    self.send(message::error(id, code, message, data.as_deref()));
                 }
-                Ended::Words(words) => {
+                Ok(words) => {
                     let mut result = failure(&words);
                     if role == CallRole::TaskResult {
                         host_task::relate(&mut result, &task.id);
@@ -197,65 +201,28 @@ fn unreadable(task: &TaskId, why: &str) -> String {
     )
 }
 
-/// How a task has ended that has no result.
-enum Ended {
-    /// The server responded with an error.
-    Error {
-        code: i64,
-        message: String,
-        /// JSON text.
-        data: Option<String>,
-    },
-    /// In another way.
-    Words(String),
-}
-
-impl Ended {
-    fn of(task: &Task) -> Self {
-        let why = task.why().unwrap_or_default();
-        let words = match (&task.status, &task.end.error) {
-            (_, Some(error)) => {
-                let is_rpc = match error.kind {
-                    TaskErrorKind::Protocol => true,
-                    // Other codes are HTTP statuses.
-                    TaskErrorKind::Refused => error.code < Some(0),
-                    _ => false,
-                };
-                if let (Some(code), true) = (error.code, is_rpc) {
-                    return Self::Error {
-                        code,
-                        message: error.message.clone(),
-                        data: error.data.clone(),
-                    };
-                }
-                error.message()
+/// How a task has ended that has no result, or the error that its server responded with.
+fn ended(task: &Task) -> Result<String, (i64, &TaskError)> {
+    let why = task.why().unwrap_or_default();
+    Ok(match (&task.status, &task.end.error) {
+        (_, Some(error)) => {
+            let is_rpc = match error.kind {
+                TaskErrorKind::Protocol => true,
+                // Other codes are HTTP statuses.
+                TaskErrorKind::Refused => error.code < Some(0),
+                _ => false,
+            };
+            if let (Some(code), true) = (error.code, is_rpc) {
+                return Err((code, error));
             }
-            (Status::Lost(_) | Status::Unknown(_), None) => format!(
-                "The result of {} is {}: {why}. It may have finished. Repeating the call runs it again.",
-                task.id,
-                task.status.label()
-            ),
-            (Status::Cancelled, None) => format!("{} was cancelled", task.id),
-            (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
-        };
-        Self::Words(words)
-    }
-
-    /// As a JSON-RPC error object.
-    fn error(self) -> Value {
-        let (code, message, data) = match self {
-            Self::Error {
-                code,
-                message,
-                data,
-            } => (code, message, data),
-            Self::Words(words) => (message::INTERNAL_ERROR, words, None),
-        };
-        let mut error = json!({"code": code, "message": message});
-        let data = data.and_then(|data| serde_json::from_str(&data).ok());
-        if let (Some(data), Some(members)) = (data, error.as_object_mut()) {
-            members.insert("data".to_owned(), data);
+            error.message()
         }
-        error
-    }
+        (Status::Lost(_) | Status::Unknown(_), None) => format!(
+            "The result of {} is {}: {why}. It may have finished. Repeating the call runs it again.",
+            task.id,
+            task.status.label()
+        ),
+        (Status::Cancelled, None) => format!("{} was cancelled", task.id),
+        (status, None) => format!("{} is {}, and has no result", task.id, status.label()),
+    })
 }

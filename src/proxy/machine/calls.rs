@@ -305,8 +305,7 @@ impl Proxy {
         let members = members.into_iter();
         let params = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
         let params = Value::Object(params.collect());
-        let line = message::notification("notifications/progress", &params);
-        self.effects.push(Effect::ToHost(line));
+        self.notify("notifications/progress", &params);
     }
 
     /// Hands out tickets and heartbeats that are due.
@@ -353,14 +352,10 @@ impl Proxy {
         };
         let schema = self.schemas.of(&call.tool);
         let is_structured = schema == Some(Strictness::AllowsTicket);
-        let mut ticket = ticket::ticket(view, is_structured, &self.options.flags, self.now.wall);
-        if schema == Some(Strictness::Strict)
-            && let Some(members) = ticket.as_object_mut()
-        {
-            // The host would reject any other result that does not match the tool's schema.
-            members.insert("isError".to_owned(), true.into());
-        }
-        self.respond(id, &ticket);
+        let ticket = ticket::ticket(view, is_structured, &self.options.flags, self.now.wall);
+        // The host would reject any other result that does not match the tool's schema.
+        let is_error = (schema == Some(Strictness::Strict)).then_some(true.into());
+        self.respond(id, &message::with(ticket, "isError", is_error));
         self.call_gave_up(&call, GaveUpReason::Ticket);
     }
 

@@ -13,7 +13,7 @@ use crate::{
     proxy::{
         era::{MODERN, SERVER_INFO},
         host_task::{self, EXTENSION},
-        hosts,
+        hosts, message,
     },
 };
 
@@ -179,7 +179,7 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
         "capabilities": capabilities,
         "serverInfo": info,
     });
-    with_instructions(result, instructions)
+    message::with(result, "instructions", instructions)
 }
 
 /// The result of `server/discover` for the host.
@@ -195,14 +195,7 @@ fn discovery(introduction: &Introduction, server: &str) -> Value {
         "capabilities": capabilities,
         "_meta": {SERVER_INFO: info},
     });
-    with_instructions(result, instructions)
-}
-
-fn with_instructions(mut result: Value, instructions: Option<Value>) -> Value {
-    if let (Some(result), Some(instructions)) = (result.as_object_mut(), instructions) {
-        result.insert("instructions".to_owned(), instructions);
-    }
-    result
+    message::with(result, "instructions", instructions)
 }
 
 #[cfg(test)]

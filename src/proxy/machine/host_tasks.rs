@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, Call, CallList, CallRole, Effect, Members, Proxy};
+use super::{Asked, Call, CallList, CallRole, Members, Proxy};
 use crate::{
     domain::{SessionRequest, TaskId, TaskView},
     proxy::{
@@ -26,8 +26,7 @@ impl Proxy {
             let extensions = json!({"extensions": {EXTENSION: {}}});
             let data = json!({"requiredCapabilities": extensions}).to_string();
             let words = "the request does not declare the tasks extension";
-            let line = message::error(id, MISSING_CAPABILITY, words, Some(&data));
-            self.effects.push(Effect::ToHost(line));
+            self.send(message::error(id, MISSING_CAPABILITY, words, Some(&data)));
             return true;
         }
         if !self.host.has_tasks {
@@ -110,10 +109,7 @@ impl Proxy {
         let last = page.last().map(|view| view.task.id.as_str());
         let next = last.filter(|_| calls.next().is_some());
         let tasks: Vec<_> = page.iter().map(|view| self.host_task(view)).collect();
-        let mut result = json!({"tasks": tasks});
-        if let (Some(next), Some(members)) = (next, result.as_object_mut()) {
-            members.insert("nextCursor".to_owned(), next.into());
-        }
+        let result = message::with(json!({"tasks": tasks}), "nextCursor", next.map(Value::from));
         self.respond(id, &result);
     }
 
@@ -219,8 +215,7 @@ impl Proxy {
         if is_news && !self.host.is_modern {
             call.sent_status = Some(status);
             let params = Value::Object(self.host_task(view));
-            let line = message::notification("notifications/tasks/status", &params);
-            self.effects.push(Effect::ToHost(line));
+            self.notify("notifications/tasks/status", &params);
         }
     }
 

@@ -32,8 +32,8 @@ impl Proxy {
         if meta.version != MODERN.label() {
             let data = json!({"supported": [MODERN.label()], "requested": meta.version});
             let words = "unsupported protocol version";
-            let line = message::error(id, UNSUPPORTED_VERSION, words, Some(&data.to_string()));
-            self.effects.push(Effect::ToHost(line));
+            let data = data.to_string();
+            self.send(message::error(id, UNSUPPORTED_VERSION, words, Some(&data)));
             return false;
         }
         let log_level = meta.log_level;
@@ -62,8 +62,7 @@ impl Proxy {
         });
         let id_value: Value = serde_json::from_str(&id).unwrap_or_default();
         let params = json!({"notifications": accepted, "_meta": {SUBSCRIPTION_ID: id_value}});
-        let line = message::notification("notifications/subscriptions/acknowledged", &params);
-        self.effects.push(Effect::ToHost(line));
+        self.notify("notifications/subscriptions/acknowledged", &params);
         self.subscriptions.insert(id, accepted);
     }
 
@@ -74,7 +73,7 @@ impl Proxy {
             && self.host.log_level.is_none()
             && !notification.contains(SUBSCRIPTION_ID);
         if is_plain {
-            return self.effects.push(Effect::ToHost(notification));
+            return self.send(notification);
         }
         let Ok(mut value) = serde_json::from_str::<Value>(&notification) else {
             return;
@@ -88,7 +87,7 @@ impl Proxy {
                 None => !self.host.is_modern,
             };
             if is_wanted {
-                self.effects.push(Effect::ToHost(notification));
+                self.send(notification);
             }
             return;
         }
@@ -100,7 +99,7 @@ impl Proxy {
                 } else {
                     notification
                 };
-                self.effects.push(Effect::ToHost(line));
+                self.send(line);
             }
             return;
         }
@@ -113,11 +112,9 @@ impl Proxy {
         let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(&asked));
         for (id, _) in wanting {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
-            if let Some(message) = value.as_object_mut() {
-                let params = json!({"_meta": {SUBSCRIPTION_ID: id}});
-                message.insert("params".to_owned(), params);
-            }
-            self.effects.push(Effect::ToHost(value.to_string()));
+            let params = json!({"_meta": {SUBSCRIPTION_ID: id}});
+            let line = message::with(value.clone(), "params", Some(params)).to_string();
+            self.effects.push(Effect::ToHost(line));
         }
     }
 

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Asked, CallRole, Effect, Members, Proxy};
+use super::{Asked, CallRole, Members, Proxy};
 use crate::{
     domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
-    proxy::{host_task, message, questions::Relayed},
+    proxy::{host_task, message::internal_error, questions::Relayed},
 };
 
 /// How long a host may take to say which directories it works in.
@@ -66,8 +66,7 @@ impl Proxy {
         for id in withdrawn {
             self.questions.open.remove(&id);
             let params = json!({"requestId": id, "reason": reason});
-            let line = message::notification("notifications/cancelled", &params);
-            self.effects.push(Effect::ToHost(line));
+            self.notify("notifications/cancelled", &params);
         }
     }
 
@@ -109,14 +108,13 @@ impl Proxy {
             host_task::relate(&mut params, task);
         }
         self.questions.know(task, question);
-        let id = self.questions.add(Relayed::Question {
+        let relayed = Relayed::Question {
             task: task.clone(),
             key: question.key.clone(),
             kind: question.kind,
             asked_at: question.asked_at,
-        });
-        let line = message::request(&id, question.kind.method(), &params);
-        self.effects.push(Effect::ToHost(line));
+        };
+        self.ask_host(relayed, question.kind.method(), &params);
     }
 
     /// Asks the host for the directories that it works in, if a server wants to know them.
@@ -126,9 +124,8 @@ impl Proxy {
         }
         for number in std::mem::take(&mut self.questions.roots_wanted) {
             let until = self.now.mono.after(ROOTS_WITHIN);
-            let id = self.questions.add(Relayed::Roots { number, until });
-            let line = message::request(&id, QuestionKind::Roots.method(), &json!({}));
-            self.effects.push(Effect::ToHost(line));
+            let relayed = Relayed::Roots { number, until };
+            self.ask_host(relayed, QuestionKind::Roots.method(), &json!({}));
         }
     }
 
@@ -139,9 +136,7 @@ impl Proxy {
         let due: Vec<(String, u64)> = due.map(|(id, number, _)| (id.clone(), number)).collect();
         for (id, number) in due {
             self.questions.open.remove(&id);
-            let error =
-                json!({"code": message::INTERNAL_ERROR, "message": "the host did not answer"});
-            self.give_roots(number, Err(error));
+            self.give_roots(number, Err(internal_error("the host did not answer")));
         }
     }
 
@@ -228,12 +223,9 @@ fn answer_of(kind: QuestionKind, outcome: Result<Value, Value>) -> Option<Answer
                 json: result.to_string(),
             })
         }
-        (QuestionKind::Sampling | QuestionKind::Roots, Ok(_)) => {
-            let error = json!({"code": message::INTERNAL_ERROR, "message": "not an object"});
-            Some(Answer::Error {
-                json: error.to_string(),
-            })
-        }
+        (QuestionKind::Sampling | QuestionKind::Roots, Ok(_)) => Some(Answer::Error {
+            json: internal_error("not an object").to_string(),
+        }),
         (QuestionKind::Sampling | QuestionKind::Roots, Err(error)) => Some(Answer::Error {
             json: error.to_string(),
         }),
@@ -245,7 +237,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{Mono, ProxySettings, ServerName, SessionEvent, Stamp},
-        proxy::{ProxyInput, ProxyOptions},
+        proxy::{Effect, ProxyInput, ProxyOptions},
     };
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Effect, Members, Proxy};
+use super::{Members, Proxy};
 use crate::{
     domain::QuestionKind,
     proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},
@@ -77,9 +77,7 @@ impl Proxy {
             },
         );
         for (key, kind, params) in shown {
-            let relayed = Relayed::Round { number, key };
-            let line = message::request(&self.questions.add(relayed), kind.method(), &params);
-            self.effects.push(Effect::ToHost(line));
+            self.ask_host(Relayed::Round { number, key }, kind.method(), &params);
         }
         self.end_round(number);
         true

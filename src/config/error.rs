@@ -57,24 +57,18 @@ pub enum ValueError {
     #[error(transparent)]
     Url(#[from] UrlError),
     #[error(transparent)]
-    Header(#[from] HeaderError),
-    #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
     Duration(#[from] DurationError),
     #[error(transparent)]
     Revision(#[from] RevisionError),
-}
-
-/// Why a text is not a header. It never repeats the text, which may be a secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeaderError {
+    // Of a header, whose text is never repeated, because it may be a secret.
     #[error("expected 'Name: value'")]
     NoColon,
     #[error("invalid header name before the colon")]
-    Name,
+    HeaderName,
     #[error("invalid header name")]
-    OtherName,
+    OtherHeaderName,
     #[error("the value of {0} contains a control character")]
     ControlCharacter(String),
 }

@@ -1,6 +1,6 @@
 //! A header as typed: `Name: value`.
 
-use super::error::HeaderError;
+use super::error::ValueError;
 use crate::domain::text::is_token;
 
 /// A header from the user. The value is a secret, so `Debug` does not print it.
@@ -19,18 +19,18 @@ impl std::fmt::Debug for Header {
 }
 
 /// Parses `Name: value`, without the spaces around both.
-pub(crate) fn header(text: &str) -> Result<Header, HeaderError> {
+pub(crate) fn header(text: &str) -> Result<Header, ValueError> {
     // Error messages must not repeat the text: it may contain a secret.
-    let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
+    let (name, value) = text.split_once(':').ok_or(ValueError::NoColon)?;
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() || !name.chars().all(is_token) {
-        return Err(HeaderError::Name);
+        return Err(ValueError::HeaderName);
     }
     if value
         .chars()
         .any(|letter| letter.is_control() && letter != '\t')
     {
-        return Err(HeaderError::ControlCharacter(name.to_owned()));
+        return Err(ValueError::ControlCharacter(name.to_owned()));
     }
     Ok(Header {
         name: name.to_owned(),

@@ -11,12 +11,8 @@ impl Parser<'_> {
     /// Reads a table; `path` is where it is, for notices.
     pub(super) fn proxy(&mut self, path: &str, value: &Spanned<DeValue<'_>>) -> ProxySettings {
         let mut settings = ProxySettings::default();
-        let Some(table) = value.get_ref().as_table() else {
-            let why = format!("{path} must be a table: {path} = {{ keep = \"7d\" }}");
-            self.notice(value.span().start, &why);
-            return settings;
-        };
-        for (key, value) in table {
+        let table = self.table(path, value, "keep = \"7d\"");
+        for (key, value) in table.into_iter().flatten() {
             let name = key.get_ref().as_ref();
             match name {
                 "patience" => settings.patience = self.text(name, value, PatienceChoice::parse),
@@ -30,11 +26,8 @@ impl Parser<'_> {
     }
 
     fn attach(&mut self, value: &Spanned<DeValue<'_>>, settings: &mut ProxySettings) {
-        let Some(tools) = value.get_ref().as_table() else {
-            let why = "attach must be a table: attach = { TOOL = \"never\" }";
-            return self.notice(value.span().start, why);
-        };
-        for (tool, value) in tools {
+        let tools = self.table("attach", value, "TOOL = \"never\"");
+        for (tool, value) in tools.into_iter().flatten() {
             let tool = tool.get_ref().as_ref();
             let read = |text: &str| match text {
                 "never" => Ok(()),

@@ -5,10 +5,7 @@ use toml::{
     de::{DeArray, DeTable, DeValue},
 };
 
-use super::{
-    digest,
-    error::{HeaderError, ValueError},
-};
+use super::{digest, error::ValueError};
 use crate::{
     config::settings::Parser,
     domain::{
@@ -166,11 +163,8 @@ impl Parser<'_> {
     }
 
     fn checkpoint(&mut self, value: &Spanned<DeValue<'_>>, convention: &mut CheckpointConvention) {
-        let Some(table) = value.get_ref().as_table() else {
-            let why = "checkpoint must be a table: checkpoint = { list = \"NAME\" }";
-            return self.notice(value.span().start, why);
-        };
-        for (key, value) in table {
+        let table = self.table("checkpoint", value, "list = \"NAME\"");
+        for (key, value) in table.into_iter().flatten() {
             let key_text = key.get_ref().as_ref();
             let slot = match key_text {
                 "client_id" => &mut convention.client_id,
@@ -200,13 +194,9 @@ impl Parser<'_> {
         value: &Spanned<DeValue<'_>>,
         read: fn(&str, &str) -> Result<Template, ValueError>,
     ) -> Vec<(String, Template)> {
-        let Some(table) = value.get_ref().as_table() else {
-            let why = format!("{key} must be a table: {key} = {{ Name = \"value\" }}");
-            self.notice(value.span().start, &why);
-            return Vec::new();
-        };
+        let table = self.table(key, value, "Name = \"value\"");
         let mut templates = Vec::new();
-        for (name, value) in table {
+        for (name, value) in table.into_iter().flatten() {
             let name = name.get_ref().as_ref();
             let template = self.text(&format!("{name} in {key}"), value, |text| read(name, text));
             templates.extend(template.map(|template| (name.to_owned(), template)));
@@ -219,7 +209,7 @@ impl Parser<'_> {
 pub(crate) fn header(name: &str, value: &str) -> Result<Template, ValueError> {
     let header = super::header::header(&format!("{name}: {value}"))?;
     if header.name != name {
-        return Err(HeaderError::OtherName.into());
+        return Err(ValueError::OtherHeaderName);
     }
     Ok(Template::parse(header.value)?)
 }

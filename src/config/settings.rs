@@ -205,6 +205,21 @@ impl Parser<'_> {
         self.text(key, value, |text| Ok::<_, ValueError>(text.to_owned()))
     }
 
+    /// A table; any other value gets a notice with an example.
+    pub(super) fn table<'v, 't>(
+        &mut self,
+        path: &str,
+        value: &'v Spanned<DeValue<'t>>,
+        example: &str,
+    ) -> Option<&'v DeTable<'t>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let why = format!("{path} must be a table: {path} = {{ {example} }}");
+            self.notice(value.span().start, &why);
+        }
+        table
+    }
+
     /// Adds a notice for a key that means nothing in this place, unlike `keys`.
     pub(super) fn unknown_key(&mut self, key: &Spanned<Cow<'_, str>>, place: &str, keys: &str) {
         let key_text = key.get_ref();

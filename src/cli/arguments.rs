@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
-        UnusableSchema, ValidationError, text, unquoted,
+        UnusableSchema, text, unquoted,
     },
 };
 
@@ -100,24 +100,6 @@ pub(super) fn read_args_object(text: &str) -> Result<String, CliError> {
     }
 }
 
-/// Why the arguments of a call are wrong. Nothing was sent.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ArgumentError {
-    #[error(transparent)]
-    WrongType(#[from] WrongType),
-    /// The tool's name, and what its schema rejects.
-    #[error("{}", schema_message(.tool, .errors))]
-    Schema {
-        tool: String,
-        errors: Vec<ValidationError>,
-    },
-}
-
-fn schema_message(tool: &str, errors: &[ValidationError]) -> String {
-    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    format!("{tool}: {}", errors.join("; "))
-}
-
 /// Adds the pairs to `into`; the specs decide the type of each text value.
 pub(super) fn apply_pairs(
     pairs: Vec<TypedArgument>,
@@ -132,22 +114,21 @@ pub(super) fn apply_pairs(
 }
 
 /// The arguments of a call, checked against the tool if it is known. The second value says why its schema is unusable, in
-/// which case nothing was checked.
+/// which case nothing was checked. An error says why the arguments are wrong.
 pub(super) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     tool: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<UnusableSchema>), ArgumentError> {
+) -> Result<(Map<String, Value>, Option<UnusableSchema>), String> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
-    apply_pairs(pairs, &specs, &mut base)?;
+    apply_pairs(pairs, &specs, &mut base).map_err(|error| error.to_string())?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
     if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
-    Err(ArgumentError::Schema {
-        tool: tool.map_or(String::new(), |tool| tool.name.clone()),
-        errors: checked.errors,
-    })
+    let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
+    let tool = tool.map_or("", |tool| &tool.name);
+    Err(format!("{tool}: {}", errors.join("; ")))
 }
 
 #[cfg(test)]
@@ -173,7 +154,7 @@ mod tests {
         }
     }
 
-    fn build(pairs: &[&str]) -> Result<Value, ArgumentError> {
+    fn build(pairs: &[&str]) -> Result<Value, String> {
         let pairs = pairs
             .iter()
             .map(|text| parse_pair(text))
@@ -197,7 +178,7 @@ mod tests {
 
     #[test]
     fn rejects_arguments_that_break_the_schema() {
-        let error = |pairs: &[&str]| build(pairs).unwrap_err().to_string();
+        let error = |pairs: &[&str]| build(pairs).unwrap_err();
         assert!(error(&["n=5.5"]).contains("n must be a whole number"));
         assert!(error(&["n=1", "b=perhaps"]).contains("true or false"));
         let typo = error(&["s=x", "nn=1"]);

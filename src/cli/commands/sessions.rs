@@ -125,6 +125,7 @@ pub(in crate::cli) fn remove(
     for paths in selected {
         let (name, bytes) = (paths.session(), paths.size());
         let kept = delete(paths, remove.force, &context.flags_to(paths.session(), "")).err();
+        let kept = kept.as_ref().map(CliError::message);
         if kept.is_some() {
             exit_code = code::REFUSED;
         }
@@ -137,7 +138,7 @@ pub(in crate::cli) fn remove(
                 Some(why) => context.warn(format!("kept {name}: {why}")),
             }
         }
-        results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept.map(|why| why.to_string())}));
+        results.push(json!({"name": name, "removed": kept.is_none(), "kept_because": kept}));
     }
     if context.global.json {
         context.terminal.print_pretty(results)?;
@@ -145,46 +146,30 @@ pub(in crate::cli) fn remove(
     Ok(exit_code)
 }
 
-/// Why a session was not deleted.
-#[derive(Debug, thiserror::Error)]
-enum DeleteError {
-    #[error("could not {0}")]
-    Store(#[from] StoreError),
-    /// `flags` select the session in the hint.
-    #[error("{} is using it; stop it first (if it is the keeper, with `longhaul keeper stop{flags}`)", .pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
-    Driven { pid: Option<u32>, flags: String },
-    #[error("could not {0}; use --force to delete it")]
-    Unreadable(StoreError),
-    /// `flags` select the session in the hint.
-    #[error(
-        "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
-        text::plural(*.tasks, "unfinished task")
-    )]
-    Unsettled { tasks: usize, flags: String },
-    #[error("{0}; use --force to delete it anyway")]
-    Notice(String),
-}
-
 /// Deletes a session. `flags` select it in a hint.
-fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), DeleteError> {
+fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), CliError> {
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {
-        return Err(DeleteError::Driven {
-            pid: DriverLock::holder(paths),
-            flags: flags.to_owned(),
-        });
+        let who = DriverLock::holder(paths);
+        let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        return Err(CliError::usage(format!(
+            "{who} is using it; stop it first (if it is the keeper, with `longhaul keeper stop{flags}`)"
+        )));
     };
     if !is_forced {
-        let summary = summarize(paths).map_err(DeleteError::Unreadable)?;
+        let summary = summarize(paths).map_err(|error| {
+            CliError::usage(format!("could not {error}; use --force to delete it"))
+        })?;
         if summary.unsettled > 0 {
-            return Err(DeleteError::Unsettled {
-                tasks: summary.unsettled,
-                flags: flags.to_owned(),
-            });
+            return Err(CliError::usage(format!(
+                "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
+                text::plural(summary.unsettled, "unfinished task")
+            )));
         }
         if let Some(notice) = summary.notice {
-            return Err(DeleteError::Notice(notice));
+            let message = format!("{notice}; use --force to delete it anyway");
+            return Err(CliError::usage(message));
         }
     }
     Ok(lock.remove_session(paths)?)

@@ -62,7 +62,11 @@ pub(super) fn adopt_checkpoints(
             Ok(offer) => offers.push(offer),
             Err(checkpoint) => {
                 lacks_arguments = true;
-                report_missing_arguments(context, &checkpoint, &server, client_id);
+                let tool = checkpoint.tool.as_deref();
+                let tool = tool.unwrap_or("a tool without a name");
+                let of = [tool, &state_text(&checkpoint), &checkpoint.id];
+                let words = ["the server does not list", "--client-id", client_id];
+                report_missing_arguments(context, &server, of, words);
             }
         }
     }
@@ -219,23 +223,19 @@ pub(super) fn complete_arguments(
     Ok(Some(arguments))
 }
 
-fn report_missing_arguments(
+/// Says what to type for a task whose arguments are not known, and who lacks them.
+pub(super) fn report_missing_arguments(
     context: &mut Context<'_>,
-    checkpoint: &Checkpoint,
     server: &ServerRef,
-    client_id: &str,
+    [tool, state, id]: [&str; 3],
+    [lacks, option, source]: [&str; 3],
 ) {
-    let tool = checkpoint
-        .tool
-        .as_deref()
-        .unwrap_or("a tool without a name");
     let message = format!(
-        "{tool} is {}, but the server does not list its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} --client-id {} {} KEY=VALUE ...",
-        state_text(checkpoint),
+        "{tool} is {state}, but {lacks} its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} {option} {} {} KEY=VALUE ...",
         context.flags(),
         text::shell_word(server.name.as_str()),
-        text::shell_word(client_id),
-        text::shell_word(&checkpoint.id),
+        text::shell_word(source),
+        text::shell_word(id),
     );
     context.report(&message);
 }

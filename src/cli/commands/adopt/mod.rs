@@ -90,7 +90,12 @@ fn adopt_from_file(
     for (task, offer) in block_on(build_offers(context, &server, tasks, &args.pairs))? {
         match offer {
             Some(offer) => offers.push(offer),
-            None => report_missing_arguments(context, path, &server, &task),
+            None => {
+                let from = path.display().to_string();
+                let of = [&*task.tool, &task.state, &task.id];
+                let words = ["the file lacks", "--from", &from];
+                checkpoints::report_missing_arguments(context, &server, of, words);
+            }
         }
     }
     if offers.is_empty() {
@@ -205,22 +210,4 @@ fn find_checkpoint<'l>(
         (Some(only), None) if is_only_one => Some(only),
         _ => None,
     })
-}
-
-pub(super) fn report_missing_arguments(
-    context: &mut Context<'_>,
-    path: &Path,
-    server: &ServerRef,
-    task: &ClientTask,
-) {
-    let message = format!(
-        "{} is {}, but the file lacks its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} --from {} {} KEY=VALUE ...",
-        task.tool,
-        task.state,
-        context.flags(),
-        text::shell_word(server.name.as_str()),
-        text::shell_word(&path.display().to_string()),
-        text::shell_word(&task.id),
-    );
-    context.report(&message);
 }

@@ -18,7 +18,7 @@ use crate::{
             exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome,
             was_signed_in_just_now,
         },
-        prompt::{LineReader, Prompt, PromptStep, QuestionId},
+        prompt::{LineReader, Prompt, PromptStep, QuestionId, question_id},
         target::Targets,
     },
     domain::{
@@ -303,12 +303,12 @@ impl Follower<'_, '_> {
             }
             Ok(PromptStep::Later) => (self.questions, self.prompt) = (QuestionHandling::Exit, None),
             Ok(PromptStep::Answer(answer)) => {
-                let question = prompt.id().clone();
+                let question = prompt.id.clone();
                 self.prompt = None;
                 let outcome = answer.outcome();
                 let request = SessionRequest::Answer {
                     id: self.id.clone(),
-                    key: Some(question.key.clone()),
+                    key: Some(question.0.clone()),
                     answer,
                 };
                 self.answered.push(question);
@@ -334,7 +334,7 @@ impl Follower<'_, '_> {
         }
         let question = view.task.open_question();
         if let Some(prompt) = &self.prompt {
-            if question.map(QuestionId::of).as_ref() == Some(prompt.id()) {
+            if question.map(question_id).as_ref() == Some(&prompt.id) {
                 return true;
             }
             self.prompt = None;
@@ -345,7 +345,7 @@ impl Follower<'_, '_> {
         let Some(question) = question else {
             return false;
         };
-        if self.answered.contains(&QuestionId::of(question)) || view.saved_seq < view.task.seq {
+        if self.answered.contains(&question_id(question)) || view.saved_seq < view.task.seq {
             return true;
         }
         let prompt = Prompt::new(question);

@@ -114,16 +114,8 @@ impl LiveSession {
         Self::open_as(context, servers, role, Inherited::default(), false)
     }
 
-    /// As [`Self::open`], with the events of only those tasks that this process starts or asks for.
-    pub(super) fn open_for_own_calls(
-        context: &mut Context<'_>,
-        servers: Vec<ServerRef>,
-    ) -> Result<Self, CliError> {
-        let role = context.role()?;
-        Self::open_as(context, servers, role, Inherited::default(), true)
-    }
-
-    /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left.
+    /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left. With
+    /// `only_followed`, only the events of those tasks arrive that this process starts or asks for.
     pub(super) fn open_as(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
@@ -301,26 +293,41 @@ impl LiveSession {
         }
     }
 
+    /// Takes in events until `is_done`, or until `within` has passed; returns whether the user interrupted that.
+    pub(super) async fn wait_until(
+        &mut self,
+        context: &mut Context<'_>,
+        within: Duration,
+        is_done: impl Fn(&Self) -> bool,
+    ) -> Result<bool, CliError> {
+        let until = tokio::time::Instant::now() + within;
+        while !is_done(self) {
+            match tokio::time::timeout_at(until, self.next(context)).await {
+                Ok(Ok(LiveEvent::Session(_))) => {}
+                Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => return Ok(true),
+                Ok(Err(fail)) => return Err(fail),
+                Err(_) => break,
+            }
+        }
+        Ok(false)
+    }
+
     /// Closes the session once that ends no call. Tasks in `ours` do not count; the user knows what leaving does to them.
     pub(super) async fn leave(mut self, context: &mut Context<'_>, ours: &[TaskId]) {
-        let silent_until = tokio::time::Instant::now() + SILENT_WAIT;
-        let mut was_printed = false;
+        let mut silent_until = Some(tokio::time::Instant::now() + SILENT_WAIT);
         while let Some(reason) = self.reason_to_stay(ours) {
-            let event = if was_printed {
-                self.next(context).await
-            } else if let Ok(event) =
-                tokio::time::timeout_at(silent_until, self.next(context)).await
-            {
-                event
-            } else {
-                let message = format!("{reason}; press Ctrl-C to quit anyway");
-                context.warn(message);
-                was_printed = true;
-                continue;
+            let next = self.next(context);
+            let event = match silent_until {
+                Some(until) => tokio::time::timeout_at(until, next).await,
+                None => Ok(next.await),
             };
             match event {
-                Ok(LiveEvent::Session(_)) => {}
-                Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_) => break,
+                Ok(Ok(LiveEvent::Session(_))) => {}
+                Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_)) => break,
+                Err(_) => {
+                    context.warn(format!("{reason}; press Ctrl-C to quit anyway"));
+                    silent_until = None;
+                }
             }
         }
         self.session.close();

@@ -18,27 +18,18 @@ const MAX_NUMBERED: usize = 30;
 /// A question that is being answered.
 #[derive(Debug)]
 pub(super) struct Prompt {
-    id: QuestionId,
+    pub(super) id: QuestionId,
     elicitation: Elicitation,
     values: Map<String, Value>,
     /// The index of the current field, or `None` until the user accepts the question.
     field_index: Option<usize>,
 }
 
-/// Identifies a question. The time tells it from an earlier question with the same key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct QuestionId {
-    pub(super) key: String,
-    asked_at: Wall,
-}
+/// The key of a question, and the time, which tells it from an earlier question with the same key.
+pub(super) type QuestionId = (String, Wall);
 
-impl QuestionId {
-    pub(super) fn of(question: &Question) -> Self {
-        Self {
-            key: question.key.clone(),
-            asked_at: question.asked_at,
-        }
-    }
+pub(super) fn question_id(question: &Question) -> QuestionId {
+    (question.key.clone(), question.asked_at)
 }
 
 /// The result of a typed line.
@@ -54,15 +45,11 @@ pub(super) enum PromptStep {
 impl Prompt {
     pub(super) fn new(question: &Question) -> Self {
         Self {
-            id: QuestionId::of(question),
+            id: question_id(question),
             elicitation: Elicitation::parse(&question.request),
             values: Map::new(),
             field_index: None,
         }
-    }
-
-    pub(super) fn id(&self) -> &QuestionId {
-        &self.id
     }
 
     /// The lines to show before the first prompt.

@@ -11,7 +11,7 @@ use crate::{
         context::Context,
         error::{CliError, code},
         json as documents,
-        live_session::{LiveEvent, LiveSession, in_session},
+        live_session::{LiveSession, in_session},
         questions::{deadline, field_help, question_lines},
         target::Targets,
     },
@@ -139,38 +139,30 @@ async fn send(
         answer,
     };
     live.request(context, request).await?;
-    let is_delivered = |view: &TaskView| {
+    let has_it = |view: &TaskView| {
         let of_key = |known: &&Question| known.key == question.key;
         let known = view.task.questions.iter().find(of_key);
         view.task.status.is_settled() || known.is_none_or(|known| known.is_delivered)
     };
-    let until = tokio::time::Instant::now() + DELIVER_WITHIN;
-    while !live.tasks.get(id).is_some_and(|view| is_delivered(view)) {
-        match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(LiveEvent::Session(_))) => {}
-            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) => {
-                return Err(CliError::new(
-                    code::INTERRUPTED,
-                    format!(
-                        "interrupted; the answer to {id} ({outcome}) is saved and will be sent later"
-                    ),
-                ));
-            }
-            Ok(Err(fail)) => return Err(fail),
-            Err(_) => {
-                let why = match live.tasks.get(id).map(|view| &view.contact) {
-                    Some(Connectivity::Offline { why, .. }) => format!(" ({why})"),
-                    _ => String::new(),
-                };
-                let server = &task.server;
-                return Err(CliError::new(
-                    code::UNREACHABLE,
-                    format!(
-                        "the answer to {id} ({outcome}) is saved, but {server} has not received it yet{why}; longhaul sends it when it runs and can reach the server"
-                    ),
-                ));
-            }
-        }
+    let is_delivered = |live: &LiveSession| live.tasks.get(id).is_some_and(|view| has_it(view));
+    if live
+        .wait_until(context, DELIVER_WITHIN, is_delivered)
+        .await?
+    {
+        let message =
+            format!("interrupted; the answer to {id} ({outcome}) is saved and will be sent later");
+        return Err(CliError::new(code::INTERRUPTED, message));
+    }
+    if !is_delivered(live) {
+        let why = match live.tasks.get(id).map(|view| &view.contact) {
+            Some(Connectivity::Offline { why, .. }) => format!(" ({why})"),
+            _ => String::new(),
+        };
+        let server = &task.server;
+        let message = format!(
+            "the answer to {id} ({outcome}) is saved, but {server} has not received it yet{why}; longhaul sends it when it runs and can reach the server"
+        );
+        return Err(CliError::new(code::UNREACHABLE, message));
     }
     let more = live
         .tasks

@@ -17,6 +17,7 @@ use crate::{
         target::Targets,
     },
     domain::{Collected, ProxySettings, SessionRequest},
+    engine::Inherited,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult},
     store::Reader,
 };
@@ -56,7 +57,8 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
         .map_err(CliError::bug("start a thread"))?;
     block_on(async {
         let mut proxy = Proxy::new(options, context.clock.now());
-        let mut live = LiveSession::open_for_own_calls(context, vec![server])?;
+        let (role, inherited) = (context.role()?, Inherited::default());
+        let mut live = LiveSession::open_as(context, vec![server], role, inherited, true)?;
         let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
         let notes = end(context, &mut proxy, &mut live);
         // What is not noted in time is collectable all the same.

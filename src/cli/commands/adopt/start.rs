@@ -3,13 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{
-        context::Context,
-        error::CliError,
-        format,
-        live_session::{LiveEvent, LiveSession},
-        task_document,
-    },
+    cli::{context::Context, error::CliError, format, live_session::LiveSession, task_document},
     domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
     store::Reader,
 };
@@ -74,17 +68,10 @@ pub(super) async fn wait_until_started(
         let attempt = view.task.attempt();
         view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)
     };
-    let until = tokio::time::Instant::now() + START_WITHIN;
-    let is_waiting = |live: &LiveSession| {
+    let have_started = |live: &LiveSession| {
         let started = |id| live.tasks.get(id).is_some_and(|view| has_started(view));
-        !ids.iter().all(started)
+        ids.iter().all(started)
     };
-    while is_waiting(live) {
-        match tokio::time::timeout_at(until, live.next(context)).await {
-            Ok(Ok(LiveEvent::Session(_))) => {}
-            Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated)) | Err(_) => break,
-            Ok(Err(fail)) => return Err(fail),
-        }
-    }
-    Ok(())
+    let waited = live.wait_until(context, START_WITHIN, have_started).await;
+    waited.map(drop)
 }

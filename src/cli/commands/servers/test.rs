@@ -11,7 +11,7 @@ use crate::{
         environment::block_on,
         error::{CliError, code, worst},
         json as documents,
-        live_session::{LiveEvent, LiveSession},
+        live_session::LiveSession,
         target::{TargetChoice, Targets},
     },
     domain::{IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url, text},
@@ -142,17 +142,10 @@ async fn server_view(
     live: &mut LiveSession,
     name: &ServerName,
 ) -> Option<ServerView> {
-    let deadline = tokio::time::Instant::now() + VIEW_TIMEOUT;
-    loop {
-        let view = live.servers.get(name);
-        if let Some(view) = view.filter(|view| view.tools.is_some()) {
-            return Some(ServerView::clone(view));
-        }
-        match tokio::time::timeout_at(deadline, live.next(context)).await {
-            Ok(Ok(LiveEvent::Session(_))) => {}
-            _ => return None,
-        }
-    }
+    let has_view = |live: &LiveSession| live.servers.get(name).is_some_and(|it| it.tools.is_some());
+    let waited = live.wait_until(context, VIEW_TIMEOUT, has_view).await;
+    let view = waited.ok().and_then(|_| live.servers.get(name))?;
+    view.tools.is_some().then(|| ServerView::clone(view))
 }
 
 /// What a cut would do to a call of each tool: the tools by reason, best outcome first.

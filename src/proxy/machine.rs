@@ -85,7 +85,7 @@ pub enum Effect {
 }
 
 /// How a proxy works.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProxyOptions {
     /// The server that it stands for.
     pub server: ServerName,
@@ -160,7 +160,7 @@ struct Call {
 }
 
 /// The proxy of one host. Feed it with [`Proxy::handle`], carry out what it returns.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Proxy {
     options: ProxyOptions,
     rng: fastrand::Rng,
@@ -214,26 +214,8 @@ impl Proxy {
                 },
                 ..Host::default()
             },
-            introduction: None,
-            asked: BTreeMap::new(),
             next_request: 1,
-            calls: BTreeMap::new(),
-            seen_limit: None,
-            views: BTreeMap::new(),
-            delivered: BTreeSet::new(),
-            cancelled: BTreeSet::new(),
-            read_to: BTreeMap::new(),
-            open_tasks: BTreeSet::new(),
-            is_undriven: false,
-            written: Vec::new(),
-            schemas: OutputSchemas::default(),
-            cancels: PendingCancels::default(),
-            questions: RelayedQuestions::default(),
-            rounds: BTreeMap::new(),
-            next_round: 0,
-            sent_level: None,
-            subscriptions: BTreeMap::new(),
-            effects: Vec::new(),
+            ..Self::default()
         }
     }
 

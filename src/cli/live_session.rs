@@ -26,7 +26,7 @@ use crate::{
         TaskView, text,
     },
     engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
-    term::{interruptible::end_writes_on_signals, signals::OtherSignals},
+    term::{interruptible::end_writes_on_signals, signals::EndingSignals},
 };
 
 /// How long a command is silent before it tells why.
@@ -62,8 +62,7 @@ pub(super) struct LiveSession {
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
-    terminations: [Signal; 3],
-    other_signals: OtherSignals,
+    terminations: EndingSignals,
 }
 
 /// The ids, separated by commas.
@@ -124,15 +123,9 @@ impl LiveSession {
         only_followed: bool,
     ) -> Result<Self, CliError> {
         let signal_error = CliError::bug("listen for signals");
-        let listen = |kind| signal(kind).map_err(signal_error);
         end_writes_on_signals().map_err(signal_error)?;
-        let interrupt = listen(SignalKind::interrupt())?;
-        let terminations = [
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-            listen(SignalKind::quit())?,
-        ];
-        let other_signals = OtherSignals::catch().map_err(signal_error)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(signal_error)?;
+        let terminations = EndingSignals::catch().map_err(signal_error)?;
         let config = context.config()?;
         let server_configs = config::server_configs(config.servers.clone());
         let options = engine_options(context, config, servers, server_configs, role);
@@ -156,7 +149,6 @@ impl LiveSession {
             has_warned: false,
             interrupt,
             terminations,
-            other_signals,
         })
     }
 
@@ -196,14 +188,10 @@ impl LiveSession {
                 }
                 return Ok(LiveEvent::Session(event));
             }
-            let [terminate, hangup, quit] = &mut self.terminations;
             let signal = tokio::select! {
                 biased;
                 _ = self.interrupt.recv() => LiveEvent::Interrupted,
-                _ = terminate.recv() => LiveEvent::Terminated,
-                _ = hangup.recv() => LiveEvent::Terminated,
-                _ = quit.recv() => LiveEvent::Terminated,
-                _ = self.other_signals.next() => LiveEvent::Terminated,
+                _ = self.terminations.next() => LiveEvent::Terminated,
                 () = self.subscription.changed() => continue,
             };
             return Ok(signal);
@@ -234,13 +222,8 @@ impl LiveSession {
 
     /// A signal that has arrived, without waiting for one.
     fn pending_signal(&mut self) -> Option<LiveEvent> {
-        let terminations = self.terminations.iter_mut();
-        if terminations
-            .filter_map(|signal| signal.recv().now_or_never())
-            .count()
-            > 0
-            || self.other_signals.next().now_or_never().is_some()
-        {
+        let termination = || self.terminations.next().now_or_never();
+        if std::iter::from_fn(termination).count() > 0 {
             return Some(LiveEvent::Terminated);
         }
         let interrupted = self.interrupt.recv().now_or_never();

@@ -72,7 +72,7 @@ impl Terminal {
                     }
                     // Ctrl-C is a signal in this mode.
                     Signal::Interrupt => break,
-                    Signal::Terminate | Signal::HangUp | Signal::Quit | Signal::Other(_) => {
+                    Signal::Ending(_) => {
                         self.pending = Some(signal);
                         return Ok(());
                     }
@@ -104,11 +104,9 @@ impl TerminalSurface for Terminal {
             }
         };
         match signal {
-            Signal::HangUp => TerminalEvent::HungUp,
             Signal::Interrupt => TerminalEvent::Signal(2),
-            Signal::Quit => TerminalEvent::Signal(3),
-            Signal::Terminate => TerminalEvent::Signal(15),
-            Signal::Other(number) => TerminalEvent::Signal(number),
+            Signal::Ending(1) => TerminalEvent::HungUp,
+            Signal::Ending(number) => TerminalEvent::Signal(number),
             Signal::Stop => TerminalEvent::Stop,
             Signal::Continue => {
                 // Another process stopped this one; the terminal's modes may have changed.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::SIGINT;
 
 /// How often a blocked write checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -43,8 +43,7 @@ static FLAGS: LazyLock<SignalFlags> = LazyLock::new(SignalFlags::default);
 /// The signal handlers can't be registered.
 pub fn end_writes_on_signals() -> io::Result<()> {
     if !FLAGS.are_registered.swap(true, Ordering::Relaxed) {
-        let ending = [SIGTERM, SIGHUP, SIGQUIT].into_iter();
-        for signal in ending.chain(other_signals()) {
+        for signal in ending_signals() {
             signal_hook::flag::register(signal, Arc::clone(&FLAGS.must_exit))?;
         }
         signal_hook::flag::register(SIGINT, Arc::clone(&FLAGS.is_interrupted))?;
@@ -127,10 +126,13 @@ fn is_ready(fd: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     }
 }
 
-/// The signal numbers of [`OtherSignals`].
-pub(super) fn other_signals() -> impl Iterator<Item = i32> {
+/// The signal numbers of [`EndingSignals`](super::signals::EndingSignals).
+pub(super) fn ending_signals() -> impl Iterator<Item = i32> {
     use rustix::process::Signal;
     let common = [
+        Signal::HUP,
+        Signal::TERM,
+        Signal::QUIT,
         Signal::USR1,
         Signal::USR2,
         Signal::ALARM,

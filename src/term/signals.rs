@@ -5,21 +5,15 @@ use std::{future::poll_fn, io, task::Poll, time::Duration};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::guard::{Guard, is_foreground};
-use crate::term::interruptible::other_signals;
+use crate::term::interruptible::ending_signals;
 
 /// A signal that longhaul handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT, from another process: in raw mode Ctrl-C is a key.
     Interrupt,
-    /// SIGTERM.
-    Terminate,
-    /// SIGHUP: the terminal was closed.
-    HangUp,
-    /// SIGQUIT.
-    Quit,
     /// Another signal that ends the process, by its number.
-    Other(u8),
+    Ending(u8),
     /// SIGTSTP, from another process: in raw mode Ctrl-Z is a key.
     Stop,
     /// SIGCONT. The stop may not have been ours, so the terminal must be taken over again.
@@ -38,27 +32,25 @@ impl Signal {
 #[derive(Debug)]
 pub struct Signals {
     interrupt: unix::Signal,
-    terminate: unix::Signal,
-    hang_up: unix::Signal,
-    quit: unix::Signal,
-    others: OtherSignals,
+    ending: EndingSignals,
     stop: unix::Signal,
     resume: unix::Signal,
 }
 
-/// The other signals whose default action ends the process: timers, limits, power, and user-defined ones.
+/// The signals other than SIGINT whose default action ends the process: SIGHUP, SIGTERM, SIGQUIT, timers, limits, power, and
+/// user-defined ones.
 ///
 /// It excludes signals that report a fault (ILL, FPE, SEGV, BUS), because returning from their handler repeats the fault.
 #[derive(Debug)]
-pub struct OtherSignals(Vec<(u8, unix::Signal)>);
+pub struct EndingSignals(Vec<(u8, unix::Signal)>);
 
-impl OtherSignals {
+impl EndingSignals {
     /// Starts to catch them. Requires a tokio runtime.
     ///
     /// # Errors
     /// The signal handlers can't be registered.
     pub fn catch() -> io::Result<Self> {
-        let caught = other_signals().map(|number| {
+        let caught = ending_signals().map(|number| {
             let signal = unix::signal(SignalKind::from_raw(number))?;
             Ok((u8::try_from(number).unwrap_or_default(), signal))
         });
@@ -85,10 +77,7 @@ impl Signals {
     pub fn catch() -> io::Result<Self> {
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
-            terminate: unix::signal(SignalKind::terminate())?,
-            hang_up: unix::signal(SignalKind::hangup())?,
-            quit: unix::signal(SignalKind::quit())?,
-            others: OtherSignals::catch()?,
+            ending: EndingSignals::catch()?,
             stop: unix::signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
             resume: unix::signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
@@ -98,10 +87,7 @@ impl Signals {
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             biased;
-            _ = self.hang_up.recv() => Signal::HangUp,
-            _ = self.terminate.recv() => Signal::Terminate,
-            _ = self.quit.recv() => Signal::Quit,
-            number = self.others.next() => Signal::Other(number),
+            number = self.ending.next() => Signal::Ending(number),
             _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.stop.recv() => Signal::Stop,
             _ = self.resume.recv() => Signal::Continue,

@@ -9,20 +9,18 @@ use super::browser;
 /// A program that opens files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
-    program: String,
+    program: &'static str,
 }
 
 impl Viewer {
     /// The desktop's opener; `None` over SSH or without a display.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        browser::desktop_opener(variable).map(|program| Self {
-            program: program.to_owned(),
-        })
+        browser::desktop_opener(variable).map(|program| Self { program })
     }
 
     /// The name of the program.
     pub fn program(&self) -> &str {
-        &self.program
+        self.program
     }
 
     /// Opens a file and waits until the program exits.
@@ -33,7 +31,7 @@ impl Viewer {
         if !file.is_absolute() {
             return Err(io::Error::other("the path is not absolute"));
         }
-        let status = browser::start_apart(Command::new(&self.program).arg(file))?.wait()?;
-        browser::succeeded(status, &self.program)
+        let status = browser::start_apart(Command::new(self.program).arg(file))?.wait()?;
+        browser::succeeded(status, self.program)
     }
 }

@@ -6,7 +6,7 @@ use toml::{
 };
 
 use super::error::ValueError;
-use crate::config::settings::Parser;
+use crate::config::settings::{Parser, set};
 
 /// The keys of `[notify]`.
 const KEYS: &str = "bell, desktop, desktop_by, progress, title, tmux_passthrough, hook, hook_on";
@@ -17,15 +17,11 @@ impl Parser<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "bell" => {
-                    notify.bell = self.one_of(name, value).unwrap_or(notify.bell);
-                }
-                "desktop" => {
-                    notify.desktop = self.one_of(name, value).unwrap_or(notify.desktop);
-                }
+                "bell" => set(&mut notify.bell, self.one_of(name, value)),
+                "desktop" => set(&mut notify.desktop, self.one_of(name, value)),
                 "desktop_by" => notify.desktop_by = self.one_of(name, value),
                 "progress" => notify.progress = self.boolean(name, value),
-                "title" => notify.title = self.boolean(name, value).unwrap_or(notify.title),
+                "title" => set(&mut notify.title, self.boolean(name, value)),
                 "tmux_passthrough" => {
                     notify.tmux_passthrough = self.boolean(name, value).unwrap_or_default();
                 }

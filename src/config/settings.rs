@@ -245,6 +245,13 @@ impl Parser<'_> {
     }
 }
 
+/// Replaces a setting, if it could be read.
+pub(super) fn set<T>(setting: &mut T, read: Option<T>) {
+    if let Some(read) = read {
+        *setting = read;
+    }
+}
+
 /// The settings in `[defaults]`.
 #[derive(Debug, Default, PartialEq)]
 #[expect(

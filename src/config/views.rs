@@ -4,7 +4,7 @@ use toml::de::DeTable;
 
 use crate::{
     app::{Filter, View},
-    config::settings::Parser,
+    config::settings::{Parser, set},
 };
 
 /// The keys of a view.
@@ -44,12 +44,8 @@ impl Parser<'_> {
                     }
                 }
                 "needs_you" => view.needs_only = self.boolean(key_text, value).unwrap_or_default(),
-                "group" => {
-                    view.grouping = self.one_of(key_text, value).unwrap_or_default();
-                }
-                "sort" => {
-                    view.sort = self.one_of(key_text, value).unwrap_or_default();
-                }
+                "group" => set(&mut view.grouping, self.one_of(key_text, value)),
+                "sort" => set(&mut view.sort, self.one_of(key_text, value)),
                 "reverse" => view.is_reversed = self.boolean(key_text, value).unwrap_or_default(),
                 _ => self.unknown_key(key, "of a view", KEYS),
             }

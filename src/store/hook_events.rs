@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use super::{
     Paths, StoreError,
-    rows::{execute, first},
+    rows::{all, execute, first},
     schema,
 };
 use crate::domain::{NotifyLevel, NotifyReason, Status, Task, TaskId};
@@ -61,7 +61,7 @@ impl HookEvents {
                    RETURNING number, task, needs_you";
         self.ask(|connection| {
             first(connection, sql, [CLAIMED, WAITING], |row| {
-                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
+                <(_, String, bool)>::try_from(row)
             })
         })
         .map(|found| {
@@ -91,10 +91,8 @@ impl HookEvents {
     /// The tasks whose events were claimed by a process that died then; they are not claimed again.
     pub fn give_up_claims(&mut self) -> Result<Vec<String>, StoreError> {
         self.ask(|connection| {
-            connection
-                .prepare("UPDATE hook_event SET state = ?1 WHERE state = ?2 RETURNING task")?
-                .query_map([STARTED, CLAIMED], |row| row.get(0))?
-                .collect()
+            let sql = "UPDATE hook_event SET state = ?1 WHERE state = ?2 RETURNING task";
+            all(connection, sql, [STARTED, CLAIMED], |row| row.get(0))
         })
     }
 

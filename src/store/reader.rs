@@ -23,7 +23,7 @@ use crate::{
         EventId, HistoryEntry, HistoryEvent, LinkRecord, Milestone, ServerName, Task, TaskId, Wall,
         is_task_id_prefix, milestone, without_lone_surrogates,
     },
-    store::rows::{first, parse, records, signed, unsigned},
+    store::rows::{all, first, parse, records, signed, unsigned},
 };
 
 /// A read-only connection; works while another process writes, and before there is a file.
@@ -176,13 +176,9 @@ impl Reader {
         }
         self.ask(Lookup::None, |connection| {
             // Ids are letters and digits, all of which sort before a tilde.
-            let found: Vec<(String, bool)> = connection
-                .prepare_cached(
-                    "SELECT id, forgotten_at IS NULL FROM task WHERE id >= ?1 AND id < ?1 || '~' \
-                     ORDER BY created_at DESC, id DESC",
-                )?
-                .query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Result<_, _>>()?;
+            let sql = "SELECT id, forgotten_at IS NULL FROM task WHERE id >= ?1 AND id < ?1 || '~' \
+                       ORDER BY created_at DESC, id DESC";
+            let found: Vec<(String, bool)> = all(connection, sql, [prefix], |row| row.try_into())?;
             let is_any_shown = found.iter().any(|(_, is_shown)| *is_shown);
             let mut ids: Vec<TaskId> = found
                 .iter()
@@ -220,21 +216,15 @@ impl Reader {
         server: &ServerName,
     ) -> Result<Vec<(String, TaskId, bool)>, StoreError> {
         self.ask(Vec::new(), |connection| {
-            let rows: Vec<(String, String, bool)> = connection
-                .prepare_cached(
-                    "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
-                     WHERE CASE WHEN json_valid(body) THEN body ->> 'server' = ?1 \
-                     AND body ->> 'server_task_id' IS NOT NULL \
-                     AND (body ->> '$.status.is' != 'lost' OR forgotten_at IS NOT NULL) END",
-                )?
-                .query_map([server.as_str()], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })?
-                .collect::<Result<_, _>>()?;
-            let known = rows.into_iter().filter_map(|(theirs, ours, is_forgotten)| {
-                Some((theirs, TaskId::parse(&ours)?, is_forgotten))
+            let sql = "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
+                       WHERE CASE WHEN json_valid(body) THEN body ->> 'server' = ?1 \
+                       AND body ->> 'server_task_id' IS NOT NULL \
+                       AND (body ->> '$.status.is' != 'lost' OR forgotten_at IS NOT NULL) END";
+            let rows = all(connection, sql, [server.as_str()], |row| {
+                let (theirs, ours, is_forgotten): (_, String, _) = row.try_into()?;
+                Ok(TaskId::parse(&ours).map(|ours| (theirs, ours, is_forgotten)))
             });
-            Ok(known.collect())
+            Ok(rows?.into_iter().flatten().collect())
         })
     }
 
@@ -349,10 +339,8 @@ impl Reader {
     /// The errors that SQLite finds in the file, at most a few lines; read-only. Empty for an intact file.
     pub fn check(&mut self) -> Result<Vec<String>, StoreError> {
         self.ask(Vec::new(), |connection| {
-            let found: Vec<String> = connection
-                .prepare("PRAGMA quick_check(5)")?
-                .query_map([], |row| row.get(0))?
-                .collect::<Result<_, _>>()?;
+            let found: Vec<String> =
+                all(connection, "PRAGMA quick_check(5)", [], |row| row.get(0))?;
             Ok(found.into_iter().filter(|line| line != "ok").collect())
         })
     }

@@ -52,6 +52,17 @@ pub(super) fn execute(
     connection.prepare_cached(sql)?.execute(given)
 }
 
+/// All rows of a statement that is compiled once.
+pub(super) fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    given: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_map(given, read)?.collect()
+}
+
 /// The first row of a statement that is compiled once; `None` without rows.
 pub(super) fn first<T>(
     connection: &Connection,

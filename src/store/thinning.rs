@@ -4,7 +4,7 @@ use rusqlite::{Transaction, params};
 
 use crate::{
     domain::{HistoryEntry, HistoryEvent, LogLevel, text},
-    store::rows::{execute, first, json, parse, signed, unsigned},
+    store::rows::{all, execute, first, json, parse, signed, unsigned},
 };
 
 /// The number of steps and log lines of a task above which the middle of its history is thinned, so that a chatty tool
@@ -48,10 +48,8 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         Some(seq) => chunk(transaction, task, seq)?.and_then(|entries| entries.into_iter().next()),
         None => None,
     };
-    let chunks: Vec<(i64, i64)> = transaction
-        .prepare_cached("SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq")?
-        .query_map([task], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?;
+    let sql = "SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq";
+    let chunks: Vec<(i64, i64)> = all(transaction, sql, [task], |row| row.try_into())?;
     let mut place = 0_u64;
     let mut dropped = 0_u64;
     for (first_seq, steps) in chunks {

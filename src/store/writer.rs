@@ -29,7 +29,7 @@ use crate::{
     },
     store::{
         quarantine::{quarantine, set_aside_as},
-        rows::{execute, first, json, parse, records, signed, unsigned},
+        rows::{all, execute, first, json, parse, records, signed, unsigned},
         thinning::{STEPS_LIMIT, insert_chunk, thin},
     },
 };
@@ -297,10 +297,8 @@ impl Writer {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let ids: Vec<String> = transaction
-            .prepare("SELECT id FROM task WHERE forgotten_at <= ?1")?
-            .query_map([before], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let sql = "SELECT id FROM task WHERE forgotten_at <= ?1";
+        let ids: Vec<String> = all(&transaction, sql, [before], |row| row.get(0))?;
         for id in &ids {
             erase(&transaction, id)?;
         }

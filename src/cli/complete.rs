@@ -90,13 +90,10 @@ fi"#;
 
 /// The completion script for a shell.
 pub(super) fn script(shell: Shell) -> String {
-    let own = match shell {
-        Shell::Bash => Some(BASH),
-        Shell::Zsh => Some(ZSH),
-        _ => None,
-    };
-    if let Some(own) = own {
-        return own.replace("VARIABLE", VARIABLE);
+    match shell {
+        Shell::Bash => return BASH.replace("VARIABLE", VARIABLE),
+        Shell::Zsh => return ZSH.replace("VARIABLE", VARIABLE),
+        _ => {}
     }
     let mut script = Vec::new();
     let shells = Shells::builtins();

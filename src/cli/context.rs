@@ -106,22 +106,16 @@ impl Context<'_> {
         let mut flags = String::new();
         let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
         if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
-            flags.push_str(" --host ");
-            flags.push_str(&text::shell_word(host));
+            flags += &format!(" --host {}", text::shell_word(host));
         }
         let from_environment = std::env::var_os(STATE_DIR).map(PathBuf::from);
-        if let Some(dir) = self
-            .global
-            .state_dir
-            .as_ref()
-            .filter(|dir| from_environment.as_ref() != Some(dir))
-        {
-            flags.push_str(" --state-dir ");
-            flags.push_str(&text::shell_word(&dir.to_string_lossy()));
+        let state_dir = self.global.state_dir.as_ref();
+        if let Some(dir) = state_dir.filter(|dir| from_environment.as_ref() != Some(dir)) {
+            let dir = dir.to_string_lossy();
+            flags += &format!(" --state-dir {}", text::shell_word(&dir));
         }
         if session != default {
-            flags.push_str(" --session ");
-            flags.push_str(&text::shell_word(session));
+            flags += &format!(" --session {}", text::shell_word(session));
         }
         flags
     }

@@ -101,14 +101,8 @@ fn page(command: &Command) -> Result<(String, String), CliError> {
     {
         let (heading, lines) = note.split_once('\n').unwrap_or((note, ""));
         let heading = heading.trim_end_matches(':').to_uppercase();
-        page.push_str(".SH ");
-        page.push_str(&escaped(&heading));
-        page.push_str("\n.nf\n");
-        for line in lines.lines() {
-            page.push_str(&escaped(line));
-            page.push('\n');
-        }
-        page.push_str(".fi\n");
+        let lines: String = lines.lines().map(|it| escaped(it) + "\n").collect();
+        page += &format!(".SH {}\n.nf\n{lines}.fi\n", escaped(&heading));
     }
     Ok((man.get_filename(), page))
 }

@@ -127,18 +127,11 @@ impl WrapFile {
     /// The lines of an entry before (`-`) and after (`+`) it was wrapped, with its secrets masked. What else the file has
     /// is not shown: it may hold secrets that longhaul does not know.
     pub(crate) fn change(&self, replaced: &Replaced) -> Vec<String> {
-        let lines = |text: &str, sign: char| -> Vec<String> {
-            let lines = text.lines();
-            lines
-                .map(|line| format!("{sign} {}", self.masked(line)))
-                .collect()
-        };
-        let mut lines = [
-            lines(&replaced.original, '-'),
-            lines(&replaced.wrapped, '+'),
-        ]
-        .concat();
-        lines.insert(0, format!("  {}:", replaced.server));
+        let mut lines = vec![format!("  {}:", replaced.server)];
+        for (text, sign) in [(&replaced.original, '-'), (&replaced.wrapped, '+')] {
+            let part = text.lines().map(|line| self.masked(line));
+            lines.extend(part.map(|line| format!("{sign} {line}")));
+        }
         lines
     }
 

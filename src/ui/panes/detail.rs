@@ -167,14 +167,12 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     let task = &task_row.view.task;
     let is_settled = task.status.is_settled();
     let mut facts = vec![("status", server_says(task_row), Role::Plain)];
-    if let Some(reason) = task.status.reason() {
-        facts.push(("why", reason, Role::Plain));
-    }
+    let reason = task.status.reason();
+    facts.extend(reason.map(|it| ("why", it, Role::Plain)));
     let questions = task.open_questions();
     facts.extend(questions.map(|it| ("question", question(state, task, it, now), Role::Needs)));
-    if let Some(error) = &task.end.error {
-        facts.push(("error", error.message(), Role::Failed));
-    }
+    let error = task.end.error.as_ref();
+    facts.extend(error.map(|it| ("error", it.message(), Role::Failed)));
     if let Some(line) = task.result_summary() {
         let size = task.end.result_bytes;
         let size = size.map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
@@ -212,12 +210,9 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         let line = format!("{}: {why}", impact.label());
         facts.push(("if cut", line, if_cut_role(impact)));
     }
-    if let Some(notice) = &task.notice {
-        facts.push(("notice", notice.clone(), Role::Warning));
-    }
-    if let Some(note) = &task.note {
-        facts.push(("note", note.clone(), Role::Plain));
-    }
+    let (notice, note) = (task.notice.clone(), task.note.clone());
+    facts.extend(notice.map(|it| ("notice", it, Role::Warning)));
+    facts.extend(note.map(|it| ("note", it, Role::Plain)));
     if !is_settled {
         let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
         let (idle, hard) = (

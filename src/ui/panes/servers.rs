@@ -67,16 +67,12 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
 
 /// What is known of a server, the most urgent first.
 fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
-    let mut parts = Vec::new();
-    if let Some(info) = &server.server_info {
-        parts.push(info.trim().to_owned());
-    }
+    let info = server.server_info.as_ref();
+    let mut parts: Vec<_> = info.map(|it| it.trim().to_owned()).into_iter().collect();
     if !server.era.is_empty() {
         parts.push(server.era.clone());
     }
-    if let Some(tools) = server.tools {
-        parts.push(text::plural(tools, "tool"));
-    }
+    parts.extend(server.tools.map(|it| text::plural(it, "tool")));
     if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
         parts.push(format!("server tasks ({})", task_offer(server)));
     }
@@ -90,9 +86,8 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
         .to_owned(),
     );
     parts.push(text::plural(server.requests, "request"));
-    if let Some(latency) = server.latency {
-        parts.push(format!("latency {}", latency_text(latency)));
-    }
+    let latency = server.latency.map(latency_text);
+    parts.extend(latency.map(|it| format!("latency {it}")));
     let gone_from = server
         .gone_from
         .as_ref()

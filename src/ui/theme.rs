@@ -127,48 +127,41 @@ impl Theme {
 
     /// The style of a role.
     pub(crate) fn style(self, role: Role) -> Style {
-        let plain = Style::new();
-        if role == Role::Selected {
-            return plain
-                .fg(Color::Reset)
-                .remove_modifier(Modifier::DIM | Modifier::UNDERLINED)
-                .add_modifier(Modifier::REVERSED);
-        }
-        let Some(palette) = self.palette else {
-            return match role {
-                Role::Plain | Role::Running | Role::Bar | Role::BarRest | Role::Done => plain,
-                Role::Strong | Role::Heading | Role::Key | Role::Warning | Role::Focus => {
-                    plain.add_modifier(Modifier::BOLD)
-                }
-                Role::Failed | Role::Needs => {
-                    plain.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
-                }
-                Role::Dim | Role::Waiting | Role::Cancelled | Role::Border => {
-                    plain.add_modifier(Modifier::DIM)
-                }
-                Role::Cursor | Role::Found | Role::Selected => {
-                    plain.add_modifier(Modifier::REVERSED)
-                }
-            };
-        };
-        match role {
-            Role::Plain | Role::Selected => plain,
-            Role::Strong => plain.add_modifier(Modifier::BOLD),
-            Role::Dim | Role::Border | Role::BarRest | Role::Waiting | Role::Cancelled => {
-                plain.add_modifier(Modifier::DIM)
+        const NONE: Modifier = Modifier::empty();
+        const BOLD: Modifier = Modifier::BOLD;
+        const DIM: Modifier = Modifier::DIM;
+        const REVERSED: Modifier = Modifier::REVERSED;
+        const LOUD: Modifier = Modifier::BOLD.union(Modifier::UNDERLINED);
+        let running = self.palette.map(|it| it.running);
+        let done = self.palette.map(|it| it.done);
+        let needs = self.palette.map(|it| it.needs);
+        let failed = self.palette.map(|it| it.failed);
+        // The color, and the modifiers with colors and in monochrome.
+        let (fg, colored, mono) = match role {
+            Role::Plain => (None, NONE, NONE),
+            Role::Strong => (None, BOLD, BOLD),
+            Role::Dim | Role::Border | Role::Waiting | Role::Cancelled => (None, DIM, DIM),
+            Role::BarRest => (None, DIM, NONE),
+            Role::Heading => (None, BOLD | DIM, BOLD),
+            Role::Running | Role::Bar => (running, NONE, NONE),
+            Role::Key => (running, NONE, BOLD),
+            Role::Focus => (running, BOLD, BOLD),
+            Role::Cursor => (running, BOLD | REVERSED, REVERSED),
+            Role::Done => (done, NONE, NONE),
+            Role::Needs => (needs, BOLD, LOUD),
+            Role::Warning => (needs, NONE, BOLD),
+            Role::Found => (needs, REVERSED, REVERSED),
+            Role::Failed => (failed, BOLD, LOUD),
+            Role::Selected => {
+                return Style::new()
+                    .fg(Color::Reset)
+                    .remove_modifier(Modifier::DIM | Modifier::UNDERLINED)
+                    .add_modifier(REVERSED);
             }
-            Role::Heading => plain.add_modifier(Modifier::BOLD | Modifier::DIM),
-            Role::Running | Role::Bar | Role::Key => plain.fg(palette.running),
-            Role::Done => plain.fg(palette.done),
-            Role::Needs => plain.fg(palette.needs).add_modifier(Modifier::BOLD),
-            Role::Failed => plain.fg(palette.failed).add_modifier(Modifier::BOLD),
-            Role::Warning => plain.fg(palette.needs),
-            Role::Cursor => plain
-                .fg(palette.running)
-                .add_modifier(Modifier::BOLD | Modifier::REVERSED),
-            Role::Focus => plain.fg(palette.running).add_modifier(Modifier::BOLD),
-            Role::Found => plain.fg(palette.needs).add_modifier(Modifier::REVERSED),
-        }
+        };
+        let modifier = self.palette.map_or(mono, |_| colored);
+        let style = Style::new().add_modifier(modifier);
+        Style { fg, ..style }
     }
 }
 

@@ -125,16 +125,12 @@ struct EntryReader<'e> {
     unset: Vec<UnsetVariable>,
 }
 
-/// The transport of an entry.
-enum Transport {
-    Http,
-    Sse,
-    Stdio,
-}
-
 impl<'e> EntryReader<'e> {
     fn read(mut self) -> Result<ImportableServer, SkipReason> {
-        self.check_enabled()?;
+        let is_set = |key: &str, value: bool| self.fields.get(key) == Some(&Value::Bool(value));
+        if is_set("disabled", true) || is_set("enabled", false) {
+            return Err(SkipReason::Disabled);
+        }
         // Older Goose versions nest the settings in `config`.
         if let Some(Value::Object(config)) = self.fields.get("config") {
             return EntryReader {
@@ -143,28 +139,11 @@ impl<'e> EntryReader<'e> {
             }
             .read();
         }
-        let endpoint = match self.transport()? {
-            Transport::Stdio => self.stdio()?,
-            Transport::Http => self.http()?,
-            Transport::Sse => {
-                self.notes
-                    .push("uses HTTP+SSE (2024-11-05), which cannot be resumed".to_owned());
-                self.http()?
-            }
-        };
         Ok(ImportableServer {
-            endpoint,
+            endpoint: self.endpoint()?,
             notes: self.notes,
             unset: self.unset,
         })
-    }
-
-    fn check_enabled(&self) -> Result<(), SkipReason> {
-        let is_set = |key: &str, value: bool| self.fields.get(key) == Some(&Value::Bool(value));
-        if is_set("disabled", true) || is_set("enabled", false) {
-            return Err(SkipReason::Disabled);
-        }
-        Ok(())
     }
 
     fn text(&self, keys: &[&str]) -> Option<&'e str> {
@@ -181,13 +160,13 @@ impl<'e> EntryReader<'e> {
         self.text(&["httpUrl", "url", "serverUrl", "uri"])
     }
 
-    fn transport(&self) -> Result<Transport, SkipReason> {
+    fn endpoint(&mut self) -> Result<Endpoint, SkipReason> {
         let named = self.text(&["type", "transport", "transportType"]);
         let kind = named.map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
         match kind.as_deref() {
-            Some("http" | "streamablehttp" | "remote") => Ok(Transport::Http),
-            Some("sse") => Ok(Transport::Sse),
-            Some("stdio" | "local") => Ok(Transport::Stdio),
+            Some("http" | "streamablehttp" | "remote") => self.http(),
+            Some("sse") => self.sse(),
+            Some("stdio" | "local") => self.stdio(),
             Some("builtin" | "platform" | "frontend" | "inlinepython")
                 if self.dialect == Dialect::Goose =>
             {
@@ -200,17 +179,23 @@ impl<'e> EntryReader<'e> {
                     .any(|it| self.fields.contains_key(*it));
                 match (self.url().is_some(), has_command) {
                     (true, true) => Err(SkipReason::TwoEndpoints),
-                    (false, true) => Ok(Transport::Stdio),
+                    (false, true) => self.stdio(),
                     (false, false) => Err(SkipReason::NoEndpoint),
                     (true, false)
                         if self.dialect == Dialect::Gemini && self.text(&["httpUrl"]).is_none() =>
                     {
-                        Ok(Transport::Sse)
+                        self.sse()
                     }
-                    (true, false) => Ok(Transport::Http),
+                    (true, false) => self.http(),
                 }
             }
         }
+    }
+
+    fn sse(&mut self) -> Result<Endpoint, SkipReason> {
+        let note = "uses HTTP+SSE (2024-11-05), which cannot be resumed";
+        self.notes.push(note.to_owned());
+        self.http()
     }
 
     fn http(&mut self) -> Result<Endpoint, SkipReason> {

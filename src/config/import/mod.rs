@@ -307,14 +307,6 @@ fn add<E>(
     Ok(report)
 }
 
-/// Whether both are the same server. Other headers may mean another account, and other variables another program, unless
-/// the name is the same: then the user has edited an imported server.
-fn is_same(known: &NewServer, name: &str, endpoint: &Endpoint) -> bool {
-    let is_edited = known.name == name;
-    is_same_place(&known.endpoint, endpoint, is_edited)
-        && (is_edited || known.endpoint.values() == endpoint.values())
-}
-
 /// Whether both lead to the same place. A program in another directory is another program; approval may have added the
 /// directory.
 fn is_same_place(known: &Endpoint, new: &Endpoint, is_edited: bool) -> bool {
@@ -358,10 +350,15 @@ impl ExistingServers {
         }
     }
 
-    /// The name of the configured server that this is.
+    /// The name of the configured server that this is. Other headers may mean another account, and other variables another
+    /// program, unless the name is the same: then the user has edited an imported server.
     fn known(&self, name: &str, endpoint: &Endpoint) -> Option<String> {
-        let mut configured = self.configured.iter();
-        let known = configured.find(|known| is_same(known, name, endpoint));
+        let is_same = |known: &&NewServer| {
+            let is_edited = known.name == name;
+            is_same_place(&known.endpoint, endpoint, is_edited)
+                && (is_edited || known.endpoint.values() == endpoint.values())
+        };
+        let known = self.configured.iter().find(is_same);
         known.map(|known| known.name.clone())
     }
 

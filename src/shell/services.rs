@@ -378,16 +378,17 @@ impl Services for SessionServices {
             return Vec::new();
         }
         // A record can be large, and nobody waits for it.
-        if matches!(what, SavedRead::Traffic { .. }) {
-            let paths = self.paths.clone();
-            self.in_background(move || {
-                let saved = read_saved(&paths, &what);
-                events_of(what, saved)
-            });
+        let is_slow = matches!(what, SavedRead::Traffic { .. });
+        let paths = self.paths.clone();
+        let read = move || {
+            let saved = read_saved(&paths, &what);
+            events_of(what, saved)
+        };
+        if is_slow {
+            self.in_background(read);
             return Vec::new();
         }
-        let saved = read_saved(&self.paths, &what);
-        events_of(what, saved)
+        read()
     }
 
     fn open_page(&mut self, url: &str) {
@@ -489,14 +490,11 @@ impl Services for SessionServices {
         let Some(dir) = self.options.demo_dir.clone() else {
             return;
         };
-        match what.replace(' ', "=").parse::<crate::demo::Fault>() {
-            Ok(fault) => {
-                self.in_background_with_message(move || crate::demo::control(&dir, fault));
-            }
-            Err(error) => {
-                self.in_background_with_message(|| Err(error));
-            }
-        }
+        let fault = what.replace(' ', "=").parse::<crate::demo::Fault>();
+        self.in_background_with_message(move || {
+            let fault = fault.map_err(|error| error.to_string())?;
+            crate::demo::control(&dir, fault).map_err(|error| error.to_string())
+        });
     }
 
     #[cfg(not(feature = "demo"))]

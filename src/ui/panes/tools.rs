@@ -182,19 +182,17 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
 
 /// The type of an argument, as shown to users.
 pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
+    let first = |choices: &[serde_json::Value]| {
+        let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
+        labels.join(" ")
+    };
     match kind {
         ArgumentKind::Text => "text".to_owned(),
         ArgumentKind::Number => "number".to_owned(),
         ArgumentKind::Integer => "whole number".to_owned(),
         ArgumentKind::Boolean => "true or false".to_owned(),
-        ArgumentKind::Choice(choices) => {
-            let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
-            format!("one of {}", labels.join(" "))
-        }
-        ArgumentKind::Many(choices) => {
-            let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
-            format!("any of {}", labels.join(" "))
-        }
+        ArgumentKind::Choice(choices) => format!("one of {}", first(choices)),
+        ArgumentKind::Many(choices) => format!("any of {}", first(choices)),
         ArgumentKind::Json => "JSON".to_owned(),
     }
 }

@@ -184,25 +184,18 @@ fn checked(
             excerpt(&issuer)
         ))
     };
-    let endpoint = |what: &str, given: Option<&String>| {
-        given
-            .map(|given| check_url(what, given, server))
-            .transpose()
+    let endpoint = |what: &str, given: Option<String>| {
+        let checked = given.map(|given| check_url(what, &given, server));
+        checked.transpose()
     };
     let needed =
-        |what: &str, given: Option<&String>| endpoint(what, given)?.ok_or_else(|| missing(what));
+        |what: &str, given: Option<String>| endpoint(what, given)?.ok_or_else(|| missing(what));
     let scopes = merge_scopes("", &supported.join(" "));
     Ok(AuthServer {
-        authorization_endpoint: needed(
-            "authorization endpoint",
-            found.authorization_endpoint.as_ref(),
-        )?,
-        token_endpoint: needed("token endpoint", found.token_endpoint.as_ref())?,
-        registration_endpoint: endpoint(
-            "registration endpoint",
-            found.registration_endpoint.as_ref(),
-        )?,
-        revocation_endpoint: endpoint("revocation endpoint", found.revocation_endpoint.as_ref())?,
+        authorization_endpoint: needed("authorization endpoint", found.authorization_endpoint)?,
+        token_endpoint: needed("token endpoint", found.token_endpoint)?,
+        registration_endpoint: endpoint("registration endpoint", found.registration_endpoint)?,
+        revocation_endpoint: endpoint("revocation endpoint", found.revocation_endpoint)?,
         scope: challenged
             .or(Some(scopes))
             .filter(|scope| !scope.is_empty()),

@@ -118,31 +118,23 @@ impl ConfigEdit {
         let before = super::file::load(&path)?;
         super::file::parse(&path, &before)?;
         let text = if before.is_empty() { HEAD } else { &before };
-        let document =
-            text.parse()
-                .map_err(|error: toml_edit::TomlError| ConfigError::Unchangeable {
-                    path: path.display().to_string(),
-                    why: error.message().to_owned(),
-                })?;
-        let edit = Self {
+        let unchangeable = |why: String| ConfigError::Unchangeable {
+            path: path.display().to_string(),
+            why,
+        };
+        let document: DocumentMut = text
+            .parse()
+            .map_err(|error: toml_edit::TomlError| unchangeable(error.message().to_owned()))?;
+        let is_other = |parent: &&str| document.get(parent).is_some_and(|it| !it.is_table_like());
+        if let Some(parent) = ["servers", "views"].into_iter().find(is_other) {
+            return Err(unchangeable(format!("`{parent}` must be a table")));
+        }
+        Ok(Self {
             path,
             target,
             before,
             document,
-        };
-        for parent in ["servers", "views"] {
-            if edit
-                .document
-                .get(parent)
-                .is_some_and(|it| !it.is_table_like())
-            {
-                return Err(ConfigError::Unchangeable {
-                    path: edit.path.display().to_string(),
-                    why: format!("`{parent}` must be a table"),
-                });
-            }
-        }
-        Ok(edit)
+        })
     }
 
     /// Whether there is an entry for a server, even one that is ignored because of an error in it.

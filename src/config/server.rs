@@ -7,7 +7,7 @@ use toml::{
 
 use super::{digest, error::ValueError};
 use crate::{
-    config::settings::Parser,
+    config::settings::{Parser, set},
     domain::{
         CheckpointConvention, Program, ServerConfig, ServerName, Template, is_variable, server_url,
         text,
@@ -67,21 +67,16 @@ impl Parser<'_> {
         for (key, value) in table {
             let at = value.span().start;
             let key_text = key.get_ref().as_ref();
+            let needed_text = || {
+                let text = value.get_ref().as_str();
+                text.ok_or_else(|| (at, format!("{key_text} must be a string in quotes")))
+            };
             match key_text {
                 "url" => {
-                    let text = value.get_ref().as_str();
-                    let text = text.ok_or((at, "url must be a string in quotes".to_owned()))?;
-                    server.url = Some(
-                        server_url::parse(text)
-                            .map_err(|why| (at, why.to_string()))?
-                            .to_string(),
-                    );
+                    let url = server_url::parse(needed_text()?);
+                    server.url = Some(url.map_err(|why| (at, why.to_string()))?.to_string());
                 }
-                "command" => {
-                    let text = value.get_ref().as_str();
-                    let text = text.ok_or((at, "command must be a string in quotes".to_owned()))?;
-                    extra.command = Some(text.to_owned());
-                }
+                "command" => extra.command = Some(needed_text()?.to_owned()),
                 "args" => {
                     let args = value.get_ref().as_array().and_then(strings);
                     extra.args = args.ok_or((at, "args must be a list of strings".to_owned()))?;
@@ -181,9 +176,7 @@ impl Parser<'_> {
                 "" => Err(ValueError::NoName),
                 name => Ok(name.to_owned()),
             };
-            if let Some(name) = self.text(&path, value, named) {
-                *slot = name;
-            }
+            set(slot, self.text(&path, value, named));
         }
     }
 

@@ -109,6 +109,11 @@ impl Wanted<'_> {
     fn has(&self, task: &Task, driver: &DriverInfo) -> bool {
         let ls = self.ls;
         let has_status = |label: &&str| *label == task.state_label();
+        // An agent's host made the call whose name begins like this.
+        let is_from = |host: &String| {
+            let caller = task.caller.as_ref();
+            caller.is_some_and(|caller| caller.host.starts_with(host))
+        };
         let needs_you = || {
             task.status.needs_you(task.end.is_seen)
                 || driver.contact(task) == Connectivity::NeedsLogin
@@ -117,7 +122,7 @@ impl Wanted<'_> {
             && (!(ls.needs_me || self.view.needs_only) || needs_you())
             && (!ls.new || task.status.is_settled() && !task.end.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
-            && (ls.from.as_ref().is_none_or(|host| is_from(task, host)))
+            && (ls.from.as_ref().is_none_or(is_from))
             && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
             && (self.since.is_none_or(|since| task.created_at >= since))
             && (self.servers.is_empty() || self.servers.contains(&&task.server))
@@ -181,12 +186,6 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
         "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
         context.paths.session()
     ))
-}
-
-/// Whether an agent's host made the call whose name begins like this.
-fn is_from(task: &Task, host: &str) -> bool {
-    let caller = task.caller.as_ref();
-    caller.is_some_and(|caller| caller.host.starts_with(host))
 }
 
 fn row(

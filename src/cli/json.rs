@@ -137,18 +137,6 @@ pub(super) fn hook_task(view: &TaskView, result: Option<&str>) -> String {
     compact(&task(&view.task, &view.contact, if_cut, result))
 }
 
-pub(super) fn event_name(event: &HistoryEvent) -> &'static str {
-    match event {
-        HistoryEvent::Started { .. } => "started",
-        HistoryEvent::Progress { .. } => "progress",
-        HistoryEvent::Log { .. } => "log",
-        HistoryEvent::Contact { .. } => "contact",
-        HistoryEvent::Status { .. } => "status",
-        HistoryEvent::InputRequired { .. } => "input_required",
-        HistoryEvent::Settled { .. } => "settled",
-    }
-}
-
 /// A document with more members.
 pub(super) fn with(mut document: Value, more: Value) -> Value {
     if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
@@ -160,7 +148,7 @@ pub(super) fn with(mut document: Value, more: Value) -> Value {
 /// An entry of a task's history. `result` goes into the one that settles it.
 pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> Value {
     let document = json!({
-        "event": event_name(&entry.what),
+        "event": <&str>::from(&entry.what),
         "id": task.id,
         "seq": entry.seq,
         "at": entry.at.rfc3339(),

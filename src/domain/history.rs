@@ -130,8 +130,9 @@ impl HistoryEvent {
 }
 
 /// What a history entry records; the tags are the event names of `--json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum HistoryEvent {
     /// An attempt was sent.
     Started {

@@ -135,8 +135,9 @@ impl QuestionKind {
 }
 
 /// How a question arrived.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum QuestionSource {
     /// As a JSON-RPC request in the stateful era; the answer is the response to it.
     Request {

@@ -178,13 +178,8 @@ fn attempt(attempt: &Attempt) -> Value {
 }
 
 fn question(question: &Question, redaction: &Redaction) -> Value {
-    let way = match &question.source {
-        crate::domain::QuestionSource::Request { .. } => "request",
-        crate::domain::QuestionSource::Round => "round",
-        crate::domain::QuestionSource::TaskInput => "task-input",
-    };
     json!({
-        "way": way,
+        "way": <&str>::from(&question.source),
         "request": redaction.json(Some(&question.request)),
         "asked_at": question.asked_at.rfc3339(),
         // Only the action: the values are private.
@@ -200,7 +195,7 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
         "at": entry.at.rfc3339(),
         "attempt": entry.attempt,
         "has_event_id": entry.event_id.is_some(),
-        "event": documents::event_name(&entry.what),
+        "event": <&str>::from(&entry.what),
     });
     let details = match &entry.what {
         HistoryEvent::Started { era, resumability } => {

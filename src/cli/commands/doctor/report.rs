@@ -11,21 +11,13 @@ use crate::{
 const MAX_SUBJECT_COLS: usize = 28;
 
 /// The severity of a check result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Severity {
     Ok,
     Warning,
+    #[strum(serialize = "error")]
     Wrong,
-}
-
-impl Severity {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Wrong => "error",
-        }
-    }
 }
 
 /// The result of one check.
@@ -75,7 +67,7 @@ impl Checks {
 
 pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
     if context.global.json {
-        let check = |it: &Check| json!({"of": it.subject, "verdict": it.severity.label(), "message": it.message, "next": it.next});
+        let check = |it: &Check| json!({"of": it.subject, "verdict": <&str>::from(it.severity), "message": it.message, "next": it.next});
         let all: Vec<Value> = checks.all.iter().map(check).collect();
         return context.terminal.print_pretty(all);
     }
@@ -86,7 +78,7 @@ pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), Cl
             .next
             .as_ref()
             .map_or(String::new(), |next| format!("; {next}"));
-        let (label, subject) = (check.severity.label(), &check.subject);
+        let (label, subject) = (<&str>::from(check.severity), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
         context.print(&line)?;
     }

@@ -201,43 +201,30 @@ impl HistoryPrinter {
             None => view.task.server_message(),
         };
         let message = message.map_or(String::new(), |message| format!("  {message}"));
-        let Some(progress) = &self.progress else {
-            context.terminal.bar(&format!(
-                "{}  {}{guess}{contact}{asked}{message}",
-                self.id,
-                view.task.state_label()
-            ));
-            return;
-        };
-        let bar = match progress.ratio() {
-            Some(ratio) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a ratio from 0 to 1 times a small number"
-                )]
-                let full = (ratio * BAR_COLS as f64) as usize;
-                let (on, off) = if context.global.ascii {
-                    ("#", ".")
-                } else {
-                    ("█", "░")
-                };
-                format!(
-                    "{}{}  ",
-                    on.repeat(full),
-                    off.repeat(BAR_COLS.saturating_sub(full))
-                )
-            }
-            None => String::new(),
-        };
+        let progress = self.progress.as_ref();
+        let bar = progress.and_then(Progress::ratio).map(|ratio| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a ratio from 0 to 1 times a small number"
+            )]
+            let full = (ratio * BAR_COLS as f64) as usize;
+            let (on, off) = if context.global.ascii {
+                ("#", ".")
+            } else {
+                ("█", "░")
+            };
+            let rest = off.repeat(BAR_COLS.saturating_sub(full));
+            format!("{}{rest}  ", on.repeat(full))
+        });
+        let bar = bar.unwrap_or_default();
+        let amount = progress.map_or_else(|| view.task.state_label().into(), format::amount);
         let left = progress
-            .total
-            .and_then(|total| self.pace.time_left(now, total))
+            .and_then(|progress| self.pace.time_left(now, progress.total?))
             .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
         context.terminal.bar(&format!(
-            "{}  {bar}{}{guess}{left}{contact}{asked}{message}",
-            self.id,
-            format::amount(progress)
+            "{}  {bar}{amount}{guess}{left}{contact}{asked}{message}",
+            self.id
         ));
     }
 }

@@ -231,9 +231,7 @@ impl Reader {
     /// Changes whenever another process has written to the file; `None` without a file.
     pub fn version(&mut self) -> Result<Option<Version>, StoreError> {
         let version = self.ask(None, |connection| {
-            connection
-                .query_row("PRAGMA data_version", [], |row| row.get(0))
-                .map(Some)
+            first(connection, "PRAGMA data_version", [], |row| row.get(0))
         })?;
         Ok(self.identity.zip(version))
     }

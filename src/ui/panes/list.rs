@@ -255,9 +255,9 @@ fn row<'t>(
             at.columns -= width;
         }
     }
-    let mut progress = progress(at.columns.saturating_sub(1), state, task_row, now);
+    let (mut progress, bar) = progress(at.columns.saturating_sub(1), state, task_row, now);
     let before = before.into_iter().flatten();
-    progress.line.spans.splice(0..0, before);
+    progress.spans.splice(0..0, before);
     let if_cut = task_row.if_cut().filter(|_| !task.status.is_settled());
     let if_cut = if_cut.map_or(Span::raw(""), |if_cut| {
         theme.span(if_cut.label(), if_cut_role(if_cut))
@@ -270,7 +270,7 @@ fn row<'t>(
         cell(theme, columns.task, theme.span(name, name_role)),
         cell(theme, columns.server, theme.span(server, Role::Plain)),
         cell(theme, columns.from, from),
-        cell(theme, columns.progress, progress.line),
+        cell(theme, columns.progress, progress),
         cell(theme, columns.end, theme.span(end, end_role)),
         cell(
             theme,
@@ -279,7 +279,7 @@ fn row<'t>(
         ),
         cell(theme, columns.if_cut, if_cut),
     ];
-    (Row::new(cells), progress.bar.map(|bar| (at.x, bar)))
+    (Row::new(cells), bar.map(|bar| (at.x, bar)))
 }
 
 /// The signs before the state. Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.

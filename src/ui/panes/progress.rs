@@ -16,12 +16,8 @@ use crate::{
     },
 };
 
-/// The PROGRESS cell of a task.
-pub(super) struct ProgressCell {
-    /// Its text, with blanks in place of the bar.
-    pub(super) line: Line<'static>,
-    pub(super) bar: Option<Bar>,
-}
+/// The PROGRESS cell of a task: its text with blanks in place of the bar, and the bar.
+type ProgressCell = (Line<'static>, Option<Bar>);
 
 /// The bar at the start of a cell.
 pub(super) struct Bar {
@@ -109,7 +105,7 @@ pub(super) fn progress(
             None => return running(columns, state, task_row, now),
         },
     };
-    ProgressCell { line, bar: None }
+    (line, None)
 }
 
 /// A text and a suffix; the text is cut first, but a text that fits only alone is shown without the suffix.
@@ -244,10 +240,8 @@ fn share_columns(available: u16) -> u16 {
 fn beside(width: u16, shape: BarShape, spans: Vec<Span<'static>>) -> ProgressCell {
     let room = Span::raw(" ".repeat(usize::from(width)));
     let spans = std::iter::once(room).chain(spans);
-    ProgressCell {
-        line: spans.collect(),
-        bar: (width > 0).then_some(Bar { width, shape }),
-    }
+    let bar = (width > 0).then_some(Bar { width, shape });
+    (spans.collect(), bar)
 }
 
 /// A wave, at a position that follows the clock.

@@ -9,17 +9,10 @@ use crate::domain::{Mono, TaskId};
 /// The calls that are cancelled unless the host makes them again.
 #[derive(Debug, Default)]
 pub(super) struct PendingCancels {
-    pub(super) due: BTreeMap<TaskId, DueCancel>,
+    /// When, and how long their callers had waited.
+    pub(super) due: BTreeMap<TaskId, (Mono, Duration)>,
     /// Requests that were cancelled before their task was started, why, and how long their callers had waited.
     pub(super) early: BTreeMap<String, (String, Duration)>,
-}
-
-/// A call that is cancelled soon.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DueCancel {
-    pub(super) at: Mono,
-    /// How long its caller had waited.
-    pub(super) waited: Duration,
 }
 
 /// A result that was written to the host.
@@ -34,7 +27,7 @@ pub(super) struct Written {
 
 impl PendingCancels {
     pub(super) fn next(&self) -> Option<Mono> {
-        self.due.values().map(|cancel| cancel.at).min()
+        self.due.values().map(|(at, _)| *at).min()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Asked, Call, CallRole, Members, Proxy};
 use crate::{
     domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
     proxy::{
-        cancel::{DueCancel, Meaning, Written, meaning},
+        cancel::{Meaning, Written, meaning},
         message::HostMessage,
     },
 };
@@ -120,7 +120,7 @@ impl Proxy {
             }
             (OnCancel::TimeoutContinues, Meaning::Unclear) => {
                 let at = self.now.mono.after(REPEATED_WITHIN);
-                self.cancels.due.insert(task, DueCancel { at, waited });
+                self.cancels.due.insert(task, (at, waited));
             }
         }
     }
@@ -140,7 +140,7 @@ impl Proxy {
         let repeated = self.cancels.due.iter();
         let repeated = repeated.filter(|(task, _)| is_waited_for(task));
         let repeated: Vec<(TaskId, Duration)> = repeated
-            .map(|(task, cancel)| (task.clone(), cancel.waited))
+            .map(|(task, (_, waited))| (task.clone(), *waited))
             .collect();
         for (task, waited) in repeated {
             // Made again at once, so it was not a person who stopped it.
@@ -155,7 +155,7 @@ impl Proxy {
             }
         }
         let due = self.cancels.due.iter();
-        let due = due.filter(|(_, cancel)| self.now.mono >= cancel.at);
+        let due = due.filter(|(_, (at, _))| self.now.mono >= *at);
         let due: Vec<TaskId> = due.map(|(task, _)| task.clone()).collect();
         for task in due {
             self.cancels.due.remove(&task);

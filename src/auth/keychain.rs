@@ -34,8 +34,8 @@ pub struct Keychain {
 }
 
 struct Inner {
-    /// Why there is no keychain.
-    unavailable: Option<&'static str>,
+    /// Why there is no keychain, if there is none.
+    available: Result<(), KeychainError>,
     /// By key name.
     lookups: Mutex<BTreeMap<String, Lookup>>,
     /// Name and value of the one key that this process creates.
@@ -96,17 +96,17 @@ pub enum KeychainError {
 impl Keychain {
     /// The desktop's keychain.
     pub fn desktop() -> Self {
-        Self::new(None)
+        Self::new(Ok(()))
     }
 
     /// No keychain, with the reason.
     pub fn none(why: &'static str) -> Self {
-        Self::new(Some(why))
+        Self::new(Err(KeychainError::Unavailable(why)))
     }
 
-    fn new(unavailable: Option<&'static str>) -> Self {
+    fn new(available: Result<(), KeychainError>) -> Self {
         let inner = Inner {
-            unavailable,
+            available,
             lookups: Mutex::default(),
             new_key: OnceLock::new(),
             answered: Condvar::new(),
@@ -130,7 +130,7 @@ impl Keychain {
     /// # Errors
     /// Why the keychain can't be used.
     pub(super) fn key(&self, name: &str) -> KeyResult {
-        self.check_available()?;
+        self.inner.available.clone()?;
         let mut lookups = self.lookups();
         if lookups.get(name).is_none_or(Lookup::is_stale) {
             self.start_lookup(&mut lookups, name, fetch_key);
@@ -150,7 +150,7 @@ impl Keychain {
         name: String,
         key: SecretString,
     ) -> Result<(String, SecretString), KeychainError> {
-        self.check_available()?;
+        self.inner.available.clone()?;
         let mut lookups = self.lookups();
         let (name, key) = self.inner.new_key.get_or_init(|| (name, key)).clone();
         if lookups.get(&name).is_none_or(Lookup::is_stale) {
@@ -204,12 +204,6 @@ impl Keychain {
         let (lookups, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = lookups.get(name).and_then(|lookup| lookup.answer.clone());
         answer.unwrap_or(Err(KeychainError::NoResponse))
-    }
-
-    fn check_available(&self) -> Result<(), KeychainError> {
-        self.inner
-            .unavailable
-            .map_or(Ok(()), |why| Err(KeychainError::Unavailable(why)))
     }
 
     fn lookups(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
@@ -277,7 +271,7 @@ mod tests {
             name: &str,
             answer: impl FnOnce() -> KeyResult + Send + 'static,
         ) -> Self {
-            let keychain = Self::new(None);
+            let keychain = Self::new(Ok(()));
             keychain.start_lookup(&mut keychain.lookups(), name, move |_| answer());
             keychain
         }

@@ -117,14 +117,11 @@ async fn register(
     }
     let registered: RegistrationResponse = serde_json::from_slice(&response.body)
         .map_err(|_| rejected("the response is not a registration".to_owned()))?;
-    let auth = match registered.token_endpoint_auth_method.as_deref() {
-        Some("client_secret_post") => ClientAuth::ClientSecretPost,
-        Some("client_secret_basic") => ClientAuth::ClientSecretBasic,
-        Some("none") => ClientAuth::None,
-        Some(other) => {
-            let why = format!("unsupported authentication method {}", excerpt(other));
-            return Err(rejected(why));
-        }
+    let auth = match registered.token_endpoint_auth_method {
+        Some(method) => serde_json::from_value(json!(method)).map_err(|_| {
+            let why = format!("unsupported authentication method {}", excerpt(&method));
+            rejected(why)
+        })?,
         None if registered.client_secret.is_some() && auth == ClientAuth::None => {
             ClientAuth::ClientSecretBasic
         }

@@ -62,16 +62,9 @@ pub enum ProxyInput {
     Timer,
 }
 
-/// What the session file has of a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SavedResult {
-    /// The result, verbatim JSON.
-    Found(String),
-    /// The task ended without one.
-    None,
-    /// It can't be read, for this reason.
-    Unreadable(String),
-}
+/// What the session file has of a result: verbatim JSON, or `None` if the task ended without one; `Err` is why it can't be
+/// read.
+pub(super) type SavedResult = Result<Option<String>, String>;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]

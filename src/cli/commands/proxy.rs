@@ -18,7 +18,7 @@ use crate::{
     },
     domain::{Collected, ProxySettings, SessionRequest},
     engine::Inherited,
-    proxy::{Effect, Proxy, ProxyInput, ProxyOptions, SavedResult},
+    proxy::{Effect, Proxy, ProxyInput, ProxyOptions},
     store::Reader,
 };
 
@@ -150,11 +150,8 @@ async fn serve(
                         live.send_as(number, request);
                     }
                     Effect::ReadResult(task) => {
-                        let result = match reader.result(&task) {
-                            Ok(Some(result)) => SavedResult::Found(result),
-                            Ok(None) => SavedResult::None,
-                            Err(error) => SavedResult::Unreadable(error.to_string()),
-                        };
+                        let result = reader.result(&task);
+                        let result = result.map_err(|error| error.to_string());
                         inputs.push(ProxyInput::Result { task, result });
                     }
                 }

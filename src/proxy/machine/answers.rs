@@ -117,7 +117,7 @@ impl Proxy {
             };
             let mut is_answered = call.role != CallRole::Task;
             match (call.part, result) {
-                (Some(part), SavedResult::Found(result)) => {
+                (Some(part), Ok(Some(result))) => {
                     let (part, range, total) = part.cut(task, result);
                     self.respond(&id, &part);
                     // Without its beginning, the host does not have the result.
@@ -132,7 +132,7 @@ impl Proxy {
                 }
                 _ => self.respond_with(&id, call.role, &view, result),
             }
-            if is_answered && !matches!(result, SavedResult::Unreadable(_)) {
+            if is_answered && result.is_ok() {
                 self.written.push(Written {
                     request: id,
                     task: task.clone(),
@@ -148,11 +148,11 @@ impl Proxy {
             (CallRole::Task, _) => {}
             (CallRole::TaskGet, result) => {
                 let outcome = match result {
-                    SavedResult::Found(result) => {
+                    Ok(Some(result)) => {
                         let result = host_task::without_related(result);
                         Ok(serde_json::from_str(&result).unwrap_or_default())
                     }
-                    SavedResult::None => Err(match ended(task) {
+                    Ok(None) => Err(match ended(task) {
                         Ok(words) => internal_error(&words),
                         Err((code, TaskError { message, data, .. })) => {
                             let error = json!({"code": code, "message": message});
@@ -160,22 +160,22 @@ impl Proxy {
                             with(error, "data", data)
                         }
                     }),
-                    SavedResult::Unreadable(why) => Err(internal_error(&unreadable(&task.id, why))),
+                    Err(why) => Err(internal_error(&unreadable(&task.id, why))),
                 };
                 let ended = self.ended_task(view, outcome);
                 self.respond(id, &ended);
             }
-            (CallRole::TaskResult, SavedResult::Found(result)) => {
+            (CallRole::TaskResult, Ok(Some(result))) => {
                 let members: Members = serde_json::from_str(result).unwrap_or_default();
                 let mut result = Value::Object(members);
                 host_task::relate(&mut result, &task.id);
                 self.respond(id, &result);
             }
-            (_, SavedResult::Found(result)) => {
+            (_, Ok(Some(result))) => {
                 let result = host_task::without_related(result);
                 self.respond_to(id, "tools/call", &result);
             }
-            (_, SavedResult::None) => match ended(task) {
+            (_, Ok(None)) => match ended(task) {
                 Err((code, TaskError { message, data, .. })) => {
                     self.send(message::error(id, code, message, data.as_deref()));
                 }
@@ -187,7 +187,7 @@ impl Proxy {
                     self.respond(id, &result);
                 }
             },
-            (_, SavedResult::Unreadable(why)) => {
+            (_, Err(why)) => {
                 self.respond(id, &failure(&unreadable(&task.id, why)));
             }
         }

@@ -165,10 +165,7 @@ pub(super) fn table(
                 }
                 let cell = text::cut(cell, *width, ending);
                 line.push_str(&cell);
-                line.extend(std::iter::repeat_n(
-                    ' ',
-                    width.saturating_sub(text::width(&cell)),
-                ));
+                line += &" ".repeat(width.saturating_sub(text::width(&cell)));
             }
             match columns {
                 Some(columns) => text::cut(line.trim_end(), columns, ending).into_owned(),

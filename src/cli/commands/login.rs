@@ -67,17 +67,16 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
              --insecure-http"
         )));
     }
-    let secret = match &args.client_secret_env {
-        Some(variable) => Some(crate::config::env_secret(variable).ok_or_else(|| {
+    let secret_of = |variable: &String| {
+        crate::config::env_secret(variable).ok_or_else(|| {
             CliError::usage(format!(
                 "{variable} is empty or not set; set it, or leave out --client-secret-env"
             ))
-        })?),
-        None => None,
+        })
     };
     let options = SignInOptions {
         client_id: args.client_id.clone(),
-        client_secret: secret,
+        client_secret: args.client_secret_env.as_ref().map(secret_of).transpose()?,
         client_metadata_url: args.client_metadata_url.clone(),
     };
     let logins = context.logins.clone();

@@ -100,26 +100,18 @@ fn block(
             CliError::usage(format!("block {number} of {} is {summary}: {why}", task.id))
         })?
     };
+    let is_media = matches!(block, ContentBlock::Media(_)) && !context.global.json;
     if let Some(path) = &which.out {
         write_file(path, &contents)?;
-        return Ok(code::OK);
+    } else if is_media && context.terminal.out_columns.is_some() {
+        return Err(CliError::usage(format!(
+            "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
+            task.id
+        )));
+    } else if is_media {
+        context.terminal.data(&contents)?;
+    } else {
+        context.terminal.raw(&String::from_utf8_lossy(&contents))?;
     }
-    match &block {
-        ContentBlock::Media(_)
-            if !context.global.json && context.terminal.out_columns.is_some() =>
-        {
-            Err(CliError::usage(format!(
-                "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
-                task.id
-            )))
-        }
-        ContentBlock::Media(_) if !context.global.json => {
-            context.terminal.data(&contents)?;
-            Ok(code::OK)
-        }
-        _ => {
-            context.terminal.raw(&String::from_utf8_lossy(&contents))?;
-            Ok(code::OK)
-        }
-    }
+    Ok(code::OK)
 }

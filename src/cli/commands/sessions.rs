@@ -67,18 +67,16 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
             driver.map_or("-".to_owned(), |pid| format!("process {pid}")),
             saved_at.map_or("-".to_owned(), |at| format::clock(at, now)),
         ]);
-        let trouble = match &summary {
-            Ok(summary) => summary.notice.clone(),
-            Err(error) => Some(error.clone()),
-        };
-        if let Some(trouble) = trouble.as_ref().filter(|_| !context.global.json) {
+        let (summary, error) = (summary.as_ref().ok(), summary.as_ref().err());
+        let trouble = error.or(summary.and_then(|it| it.notice.as_ref()));
+        if let Some(trouble) = trouble.filter(|_| !context.global.json) {
             context.warn(trouble);
         }
         all.push(json!({
             "name": name,
             "bytes": bytes,
-            "tasks": summary.as_ref().ok().map(|it| it.tasks),
-            "unfinished": summary.as_ref().ok().map(|it| it.unsettled),
+            "tasks": summary.map(|it| it.tasks),
+            "unfinished": summary.map(|it| it.unsettled),
             "driver": driver,
             "saved_at": saved_at.map(Wall::rfc3339),
             "error": trouble,

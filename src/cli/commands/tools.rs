@@ -57,13 +57,12 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
         context.print(&line)?;
         let about = tool.description.as_deref().unwrap_or_default();
         if let Some(first) = about.lines().find(|line| !line.trim().is_empty()) {
-            let columns = context
-                .terminal
-                .out_columns
-                .unwrap_or(usize::MAX)
-                .saturating_sub(4);
+            let columns = context.terminal.out_columns.unwrap_or(usize::MAX);
             let first = text::clean_line(first.trim());
-            context.print(&format!("    {}", text::cut(&first, columns, ending)))?;
+            context.print(&format!(
+                "    {}",
+                text::cut(&first, columns.saturating_sub(4), ending)
+            ))?;
         }
     }
     Ok(code::OK)

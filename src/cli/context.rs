@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fmt,
+    fmt::{self, Write as _},
     fs::File,
     io::{BufRead as _, Write as _},
     path::{Path, PathBuf},
@@ -103,19 +103,20 @@ impl Context<'_> {
 
     /// Options that select `session` in a command whose default session is `default`.
     pub(super) fn flags_to(&self, session: &str, default: &str) -> String {
+        // Writing to a string cannot fail.
         let mut flags = String::new();
         let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
         if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
-            flags += &format!(" --host {}", text::shell_word(host));
+            let _ = write!(flags, " --host {}", text::shell_word(host));
         }
         let from_environment = std::env::var_os(STATE_DIR).map(PathBuf::from);
         let state_dir = self.global.state_dir.as_ref();
         if let Some(dir) = state_dir.filter(|dir| from_environment.as_ref() != Some(dir)) {
             let dir = dir.to_string_lossy();
-            flags += &format!(" --state-dir {}", text::shell_word(&dir));
+            let _ = write!(flags, " --state-dir {}", text::shell_word(&dir));
         }
         if session != default {
-            flags += &format!(" --session {}", text::shell_word(session));
+            let _ = write!(flags, " --session {}", text::shell_word(session));
         }
         flags
     }

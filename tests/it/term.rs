@@ -271,7 +271,7 @@ fn a_partial_escape_sequence_does_not_block_signals() {
     pty.press("\u{1b}[");
     pty.press("\u{1b}[");
     pty.signal(rustix::process::Signal::TERM);
-    pty.wait_for("ended by Terminate");
+    pty.wait_for("ended by Ending(15)");
     pty.assert_given_back(128);
 }
 
@@ -316,9 +316,9 @@ fn the_terminal_is_given_back_on_every_signal() {
     use rustix::process::Signal as S;
     for (signal, name) in [
         (S::INT, "Interrupt"),
-        (S::TERM, "Terminate"),
-        (S::HUP, "HangUp"),
-        (S::QUIT, "Quit"),
+        (S::TERM, "Ending(15)"),
+        (S::HUP, "Ending(1)"),
+        (S::QUIT, "Ending(3)"),
     ] {
         let mut pty = run_child("");
         pty.wait_for("READY");
@@ -411,7 +411,7 @@ fn continues_in_the_background_without_drawing() {
     pty.wait_for("43 keys");
     assert!(!pty.screen.screen().alternate_screen());
     pty.press("kill %1\r");
-    pty.wait_for("ended by Terminate");
+    pty.wait_for("ended by Ending(15)");
     // Twice, because a shell that thinks the job still stopped warns first.
     pty.press("exit 9; exit 9\r");
     assert_eq!(pty.end(), 9);
@@ -438,7 +438,7 @@ fn a_stopped_program_can_be_ended() {
     // Some shells wake what they end, this does it for all.
     // Woken again and again, because the first waking may come just before it stops itself once more.
     pty.press("kill %1; for i in 1 2 3 4 5 6 7 8 9; do kill -CONT %1; (true); done 2>/dev/null\r");
-    pty.wait_for("ended by Terminate");
+    pty.wait_for("ended by Ending(15)");
     // Twice, because a shell that thinks the job still stopped warns first.
     pty.press("exit 9; exit 9\r");
     assert_eq!(pty.end(), 9);

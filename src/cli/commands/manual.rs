@@ -2,7 +2,7 @@
 //!
 //! Invariant: neither shows commands or options that are hidden from the help.
 
-use std::{fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
@@ -102,7 +102,8 @@ fn page(command: &Command) -> Result<(String, String), CliError> {
         let (heading, lines) = note.split_once('\n').unwrap_or((note, ""));
         let heading = heading.trim_end_matches(':').to_uppercase();
         let lines: String = lines.lines().map(|it| escaped(it) + "\n").collect();
-        page += &format!(".SH {}\n.nf\n{lines}.fi\n", escaped(&heading));
+        // Writing to a string cannot fail.
+        let _ = write!(page, ".SH {}\n.nf\n{lines}.fi\n", escaped(&heading));
     }
     Ok((man.get_filename(), page))
 }

@@ -88,15 +88,14 @@ fn adopt_from_file(
     let url = server.url.clone().or(state.url).unwrap_or_default();
     let mut offers = Vec::new();
     for (task, offer) in block_on(build_offers(context, &server, tasks, &args.pairs))? {
-        match offer {
-            Some(offer) => offers.push(offer),
-            None => {
-                let from = path.display().to_string();
-                let of = [&*task.tool, &task.state, &task.id];
-                let words = ["the file lacks", "--from", &from];
-                checkpoints::report_missing_arguments(context, &server, of, words);
-            }
+        if let Some(offer) = offer {
+            offers.push(offer);
+            continue;
         }
+        let from = path.display().to_string();
+        let of = [&*task.tool, &task.state, &task.id];
+        let words = ["the file lacks", "--from", &from];
+        checkpoints::report_missing_arguments(context, &server, of, words);
     }
     if offers.is_empty() {
         return Err(CliError::usage("nothing was imported"));

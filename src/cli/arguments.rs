@@ -119,16 +119,18 @@ pub(super) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     tool: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<UnusableSchema>), String> {
+) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
-    apply_pairs(pairs, &specs, &mut base).map_err(|error| error.to_string())?;
+    let applied = apply_pairs(pairs, &specs, &mut base);
+    applied.map_err(|error| CliError::usage(error.to_string()))?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
     if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
     let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
     let tool = tool.map_or("", |tool| &tool.name);
-    Err(format!("{tool}: {}", errors.join("; ")))
+    let message = format!("{tool}: {}", errors.join("; "));
+    Err(CliError::usage(message))
 }
 
 #[cfg(test)]
@@ -160,7 +162,8 @@ mod tests {
             .map(|text| parse_pair(text))
             .collect::<Result<_, _>>()
             .unwrap();
-        let (object, _) = build_arguments(Map::new(), pairs, Some(&tool()))?;
+        let (object, _) = build_arguments(Map::new(), pairs, Some(&tool()))
+            .map_err(|error| error.message().to_owned())?;
         Ok(Value::Object(object))
     }
 

@@ -62,9 +62,12 @@ pub enum ProxyInput {
     Timer,
 }
 
-/// What the session file has of a result: verbatim JSON, or `None` if the task ended without one; `Err` is why it can't be
-/// read.
-pub(super) type SavedResult = Result<Option<String>, String>;
+/// What the session file has of a result: verbatim JSON, or `None` if the task ended without one.
+pub(super) type SavedResult = Result<Option<String>, Unreadable>;
+
+/// Why the session file can't be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable(pub String);
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,4 +16,4 @@ mod ticket;
 mod tool_list;
 
 pub use hosts::CLAUDE_CODE_LIMIT;
-pub use machine::{Effect, Proxy, ProxyInput, ProxyOptions};
+pub use machine::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable};

@@ -285,7 +285,7 @@ fn checked_arguments(
     described: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
     build_arguments(base, pairs, described).map_err(|error| {
-        let flags = context.flags();
+        let (error, flags) = (error.message(), context.flags());
         CliError::usage(format!(
             "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
             text::shell_word(server.as_str())

@@ -18,7 +18,7 @@ use crate::{
     },
     domain::{Collected, ProxySettings, SessionRequest},
     engine::Inherited,
-    proxy::{Effect, Proxy, ProxyInput, ProxyOptions},
+    proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
 };
 
@@ -151,7 +151,7 @@ async fn serve(
                     }
                     Effect::ReadResult(task) => {
                         let result = reader.result(&task);
-                        let result = result.map_err(|error| error.to_string());
+                        let result = result.map_err(|error| Unreadable(error.to_string()));
                         inputs.push(ProxyInput::Result { task, result });
                     }
                 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult};
+use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult, Unreadable};
 use crate::{
     domain::{
         Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
@@ -160,7 +160,7 @@ impl Proxy {
                             with(error, "data", data)
                         }
                     }),
-                    Err(why) => Err(internal_error(&unreadable(&task.id, why))),
+                    Err(Unreadable(why)) => Err(internal_error(&unreadable(&task.id, why))),
                 };
                 let ended = self.ended_task(view, outcome);
                 self.respond(id, &ended);
@@ -187,7 +187,7 @@ impl Proxy {
                     self.respond(id, &result);
                 }
             },
-            (_, Err(why)) => {
+            (_, Err(Unreadable(why))) => {
                 self.respond(id, &failure(&unreadable(&task.id, why)));
             }
         }

@@ -219,7 +219,7 @@ pub(super) fn complete_arguments(
     base.insert(key.to_owned(), Value::String(client_id.to_owned()));
     let pairs = arguments::parse_pairs(pairs)?;
     let (arguments, _) = arguments::build_arguments(base, pairs, tool)
-        .map_err(|error| CliError::usage(format!("{error}; nothing was imported")))?;
+        .map_err(|error| CliError::usage(format!("{}; nothing was imported", error.message())))?;
     Ok(Some(arguments))
 }
 

@@ -8,7 +8,7 @@ use super::super::{
     theme::{Role, Theme},
 };
 use crate::{
-    app::{Action, Counts, State, ages, until_phrase},
+    app::{Action, State, ages, until_phrase},
     domain::{LinkState, ServerView, Stamp, Task, text},
 };
 
@@ -146,34 +146,32 @@ fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t Sta
 }
 
 fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
-    let Counts {
-        needs,
-        running,
-        queued,
-        paused,
-        finished,
-        ..
-    } = state.totals.counts;
+    let all = state.totals.counts;
+    let counted = |count, label: &str| format!("{} {label}", text::grouped(count));
     let mut counts = Vec::new();
-    if needs > 0 {
-        let need = if needs == 1 { "needs" } else { "need" };
-        counts.push((format!("{} {need} you", text::grouped(needs)), Role::Needs));
+    if all.needs > 0 {
+        let need = if all.needs == 1 {
+            "needs you"
+        } else {
+            "need you"
+        };
+        counts.push((counted(all.needs, need), Role::Needs));
     }
     // On a narrow screen, servers get the space of counts that need no action.
     let is_narrow = columns < 100;
     if is_tight || is_narrow && state.offline().is_some() {
         return counts;
     }
-    counts.push((format!("{} running", text::grouped(running)), Role::Plain));
+    counts.push((counted(all.running, "running"), Role::Plain));
     if is_narrow {
         return counts;
     }
-    for (count, label) in [(queued, Task::QUEUED), (paused, "paused")] {
+    for (count, label) in [(all.queued, Task::QUEUED), (all.paused, "paused")] {
         if count > 0 {
-            counts.push((format!("{} {label}", text::grouped(count)), Role::Plain));
+            counts.push((counted(count, label), Role::Plain));
         }
     }
-    counts.push((format!("{} finished", text::grouped(finished)), Role::Plain));
+    counts.push((counted(all.finished, "finished"), Role::Plain));
     counts
 }
 

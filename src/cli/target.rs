@@ -147,9 +147,14 @@ impl Targets {
             return self.server_ref(link.name.clone(), None);
         }
         if !server_url::is_url(text) {
+            // Where to look for a server whose configuration is ignored.
+            let mistakes_hint = if self.has_mistakes {
+                "the configuration has mistakes, which `longhaul doctor` shows; "
+            } else {
+                ""
+            };
             return Err(CliError::usage(format!(
-                "no server named {text:?} in the configuration or this session; {}give its URL, or add it with `longhaul servers add`{}",
-                self.mistakes_hint(),
+                "no server named {text:?} in the configuration or this session; {mistakes_hint}give its URL, or add it with `longhaul servers add`{}",
                 self.known_hint()
             )));
         }
@@ -208,15 +213,6 @@ impl Targets {
             let server = self.server_ref(link.name.clone(), None);
             (link.name.clone(), server, link.url.clone())
         })
-    }
-
-    /// Where to look for a server whose configuration is ignored.
-    fn mistakes_hint(&self) -> &'static str {
-        if self.has_mistakes {
-            "the configuration has mistakes, which `longhaul doctor` shows; "
-        } else {
-            ""
-        }
     }
 
     /// What to pass to `-s`.

@@ -183,7 +183,7 @@ pub fn leave() {
     }
     // Wait for a frame that another thread is writing. Give up if it is stuck, or if this thread is the one writing.
     let mut waited = 0;
-    let write_lock = loop {
+    let _write_lock = loop {
         match WRITE_LOCK.try_lock() {
             Ok(write_lock) => break Some(write_lock),
             Err(std::sync::TryLockError::Poisoned(write_lock)) => {
@@ -215,14 +215,13 @@ pub fn leave() {
     if is_foreground(tty) {
         let _ = retry_on_intr(|| tcsetattr(tty, OptionalActions::Now, &saved.modes));
     }
-    drop(write_lock);
 }
 
 /// Writes bytes to the terminal, in as few writes as it allows.
 ///
 /// Fails if the terminal was restored or has hung up; the screen loop then ends.
 pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
-    let write_lock = lock(&WRITE_LOCK);
+    let _write_lock = lock(&WRITE_LOCK);
     if !IS_TAKEN.load(Ordering::SeqCst) {
         return Err(io::Error::new(
             io::ErrorKind::NotConnected,
@@ -234,9 +233,7 @@ pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
         return Err(io::ErrorKind::NotConnected.into());
     };
     drop(saved);
-    let written = write_all(&writer, bytes);
-    drop(write_lock);
-    written
+    write_all(&writer, bytes)
 }
 
 /// Remembers whether and how taskbar progress is shown, so that leaving clears it.

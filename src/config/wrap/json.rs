@@ -85,11 +85,8 @@ pub(super) fn wrapped(
     command: &ProxyCommand,
 ) -> Result<String, WrapError> {
     let program = json!(command.program);
-    let env: Map<String, Value> = command
-        .env
-        .iter()
-        .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-        .collect();
+    let env = command.env.iter().cloned();
+    let env: Map<String, Value> = env.map(|(name, value)| (name, value.into())).collect();
     let mut members: Vec<String> = match shape {
         JsonShape::Common | JsonShape::Typed => {
             let kind = (shape == JsonShape::Typed).then(|| r#""type": "stdio""#.to_owned());

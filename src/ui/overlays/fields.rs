@@ -133,20 +133,14 @@ pub(super) fn form_fields(
 
 /// Draws a field on one line, or on several if it is a focused JSON field.
 fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usize) {
-    let FieldView {
-        field,
-        name,
-        has_cursor,
-        is_wrong,
-        ..
-    } = *shown;
+    let (field, has_cursor) = (shown.field, shown.has_cursor);
     let more = region.theme.glyphs.more;
-    let need = match (is_wrong, field.spec.is_required) {
+    let need = match (shown.is_wrong, field.spec.is_required) {
         (true, _) => "!",
         (false, true) => "*",
         (false, false) => " ",
     };
-    let name = fitted(&text::clean_line(name), label, more);
+    let name = fitted(&text::clean_line(shown.name), label, more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
     let head = format!("{name}{need}{pad} ");
     let end = region.columns();

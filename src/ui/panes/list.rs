@@ -339,12 +339,8 @@ pub(in crate::ui) fn name(state: &State, task_row: &TaskRow, columns: usize, mor
     }
     let value_wide = text::width(&value);
     if value_wide + 8 <= columns {
+        // The argument's key is dropped first, then the end of the name.
         let available = columns - value_wide - 1;
-        let with_key = available.saturating_sub(text::width(&key) + 1);
-        // Drop the argument's key first, then the end of the name.
-        if with_key >= text::width(&title) {
-            return format!("{title} {key}={value}");
-        }
         return format!("{} {value}", text::cut(&title, available, more));
     }
     let title_room = (columns / 2).max(8).min(columns);

@@ -165,14 +165,12 @@ fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut 
             "set it where you start longhaul",
         ),
         None => {
-            let why = server.program.as_ref().and_then(why_not_started);
-            let is_any = why.is_some();
-            if let Some(why) = why {
-                let message = format!("stdio, approved, but it cannot start: {why}");
-                let next = "install it, or correct it in the configuration";
-                checks.wrong(message, next);
-            }
-            return is_any;
+            let Some(why) = server.program.as_ref().and_then(why_not_started) else {
+                return false;
+            };
+            let message = format!("stdio, approved, but it cannot start: {why}");
+            let next = "install it, or correct it in the configuration";
+            checks.wrong(message, next);
         }
     }
     true

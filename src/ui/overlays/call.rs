@@ -215,15 +215,13 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
 
 /// Notes in the first row how many fields are hidden above and below.
 pub(super) fn put_hidden(window: &mut Region<'_>, above: usize, below: usize) {
-    let theme = window.theme;
-    let [up, down] = theme.glyphs.arrows;
+    let [up, down] = window.theme.glyphs.arrows;
     let hidden = [(above, up), (below, down)].into_iter();
     let hidden = hidden.filter(|(count, _)| *count > 0);
     let signs: Vec<String> = hidden
         .map(|(count, sign)| format!("{sign}{count}"))
         .collect();
-    let signs = theme.span(signs.join(" "), Role::Dim);
-    window.put_right(window.columns(), 0, signs);
+    window.put_note(0, signs.join(" "));
 }
 
 /// Draws the fields, scrolled so that the focused one is visible; returns how many are hidden above and below.
@@ -376,7 +374,7 @@ fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool)
     if has_cursor {
         let (line, column) = raw.cursor_position();
         let position = format!("line {}, column {}", line + 1, column + 1);
-        region.put_right(region.columns(), 0, theme.span(position, Role::Dim));
+        region.put_note(0, position);
     }
     let (columns, rows) = (region.columns(), region.rows().saturating_sub(1));
     typed::lines(&mut region.region(0, 1, columns, rows), raw, has_cursor);

@@ -102,8 +102,7 @@ fn body(window: &mut Region<'_>, lines: &[(&BodyLine, Vec<String>)], rows: usize
     part.put_rows(paragraphs, [lead, Constraint::Fill(1)], None);
     let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     if all > rows && rows > 0 {
-        let more = theme.span(format!(" {} more lines", all - rows), Role::Dim);
-        part.put_right(columns, height - 1, more);
+        part.put_note(height - 1, format!(" {} more lines", all - rows));
     }
 }
 

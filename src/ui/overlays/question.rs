@@ -71,11 +71,7 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let mut y = window.put_text(0, y, lines, Role::Plain);
     if hidden > 0 && message_rows > 0 {
         let more = format!(" {hidden} more lines in the Now tab");
-        window.put_right(
-            window.columns(),
-            y.saturating_sub(1),
-            theme.span(more, Role::Dim),
-        );
+        window.put_note(y.saturating_sub(1), more);
     }
     y += gap;
     match page {
@@ -138,12 +134,10 @@ fn page_lines(theme: Theme, link: &UrlPreview, available: usize) -> Vec<Line<'st
 }
 
 fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) {
-    let theme = window.theme;
     let hidden = page.len().saturating_sub(rows);
     let y = window.put_lines(0, y, page.into_iter().take(rows));
     if hidden > 0 && rows > 0 {
-        let more = theme.span(format!(" {hidden} more lines"), Role::Dim);
-        window.put_right(window.columns(), y.saturating_sub(1), more);
+        window.put_note(y.saturating_sub(1), format!(" {hidden} more lines"));
     }
 }
 

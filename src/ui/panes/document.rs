@@ -88,7 +88,7 @@ pub(super) fn document(
         let id = &task_row.view.task.id;
         let flags = &state.setup.flags;
         let note = format!(" truncated; full text: longhaul result {id}{flags}");
-        region.put_right(columns, rows - 1, theme.span(note, Role::Dim));
+        region.put_note(rows - 1, note);
     } else {
         region.put_more_below(below);
     }

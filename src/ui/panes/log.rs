@@ -139,7 +139,7 @@ fn log_footer(region: &mut Region<'_>, state: &State, back: usize) {
     } else {
         format!("not following ({key})")
     };
-    region.put_right(region.columns(), row, theme.span(follow, Role::Dim));
+    region.put_note(row, follow);
     if let Some(search) = state.detail.search.as_deref() {
         let keys = format!("/{search}  n next  N previous");
         region.put(0, row, theme.span(keys, Role::Dim));

@@ -60,7 +60,6 @@ pub(in crate::ui) fn messages(region: &mut Region<'_>, state: &State) {
     let mut table = region.region(1, 2, columns, u16::MAX);
     table.put_rows(shown, widths, None);
     if back > 0 {
-        let note = theme.span(format!("{back} newer below "), Role::Dim);
-        region.put_right(columns, 0, note);
+        region.put_note(0, format!("{back} newer below "));
     }
 }

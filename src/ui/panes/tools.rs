@@ -169,14 +169,14 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
         why.into_iter()
             .map(|line| theme.span(line, Role::Dim).into()),
     );
-    let (columns, rows) = (region.columns(), region.rows());
+    let rows = region.rows();
     let hidden = lines.len().saturating_sub(usize::from(rows));
     region.put_lines(0, 0, lines);
     if hidden > 0 {
         let down = theme.glyphs.arrows[1];
         let key = state.key(Action::Open);
         let more = format!(" {hidden} more {down} {key} opens the form");
-        region.put_right(columns, rows.saturating_sub(1), theme.span(more, Role::Dim));
+        region.put_note(rows.saturating_sub(1), more);
     }
 }
 

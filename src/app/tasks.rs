@@ -33,7 +33,14 @@ pub(super) fn hold_task(state: &mut State, view: Arc<TaskView>) {
         let group = group_of(view, view.task.end.is_seen);
         (group, view.task.status.clone())
     };
-    let before = before.map_or((Group::Running, Status::Running), |view| of(&view));
+    let before = before.map(|view| of(&view));
+    let is_new = before.is_none();
+    let before = before.unwrap_or((Group::Running, Status::Running));
+    // A task from before this screen, which is only back in the list, is no news.
+    let restored_at = state.session.restored_at;
+    if is_new && restored_at.is_none_or(|at| view.task.created_at < at) {
+        return;
+    }
     if before != of(&view) {
         let task_row = TaskRow::new(view, state.now());
         notify::announce(state, &task_row, before);

@@ -87,6 +87,20 @@ impl PendingRequests {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
+    /// Whether it is a request to pause, resume or cancel a call.
+    pub(super) fn is_control(&self, number: SessionRequestId) -> bool {
+        let asked = self.open.get(&number).map(|asked| &asked.what);
+        matches!(
+            asked,
+            Some(
+                SessionRequest::Pause(_)
+                    | SessionRequest::StopNow(_)
+                    | SessionRequest::Resume(_)
+                    | SessionRequest::Cancel(_)
+            )
+        )
+    }
+
     /// Whether this process made the request.
     pub(super) fn is_ours(&self, number: SessionRequestId) -> bool {
         self.open.get(&number).is_some_and(|asked| asked.is_ours)

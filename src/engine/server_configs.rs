@@ -44,6 +44,9 @@ pub(super) struct KnownConfigs {
     /// Entries of single readers whose name means another server here, with the reason why they are not used.
     #[serde(skip)]
     clashes: Vec<(ReaderId, ServerName, String)>,
+    /// Names by which single readers mean another URL, with the refusal.
+    #[serde(skip)]
+    refused: BTreeMap<(ReaderId, ServerName), String>,
     /// The readers that allow credentials over plain http (`--insecure-http`).
     #[serde(skip)]
     insecure: BTreeSet<ReaderId>,
@@ -97,10 +100,9 @@ impl KnownConfigs {
             directory,
         };
         self.surroundings.insert(file.clone(), surroundings);
+        self.clashes.retain(|(reader, ..)| Some(*reader) != from);
         let is_theirs = |listed: &Listed| listed.file == file;
         let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
-        self.clashes
-            .retain(|(reader, name, _)| Some(*reader) != from || !is_named(name));
         let left: Vec<ServerName> = self
             .listed
             .iter()
@@ -193,7 +195,12 @@ impl KnownConfigs {
 
     /// Refuses a reader's new requests to a server: by that name, it means another one.
     pub(super) fn refuse(&mut self, reader: ReaderId, name: ServerName, words: String) {
-        self.clashes.push((reader, name, words));
+        self.refused.insert((reader, name), words);
+    }
+
+    /// A reader has named the URL that the session uses.
+    pub(super) fn accept(&mut self, reader: ReaderId, name: &ServerName) {
+        self.refused.remove(&(reader, name.clone()));
     }
 
     /// Why this reader may make no new requests to this server.
@@ -222,7 +229,10 @@ impl KnownConfigs {
                 listed.file
             )
         });
-        let words = clash.map(|(.., words)| words.clone()).or(gone)?;
+        let refused = from.and_then(|reader| self.refused.get(&(reader, name.clone())));
+        let words = refused.cloned();
+        let words = words.or_else(|| clash.map(|(.., words)| words.clone()));
+        let words = words.or(gone)?;
         Some(text::clean_line(&words).into_owned())
     }
 
@@ -234,6 +244,7 @@ impl KnownConfigs {
     /// Forgets readers that have disconnected.
     pub(super) fn forget_readers(&mut self, is_there: impl Fn(ReaderId) -> bool) {
         self.insecure.retain(|reader| is_there(*reader));
+        self.refused.retain(|(reader, _), _| is_there(*reader));
         self.clashes.retain(|(reader, ..)| is_there(*reader));
     }
 }

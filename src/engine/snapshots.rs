@@ -15,10 +15,15 @@ const EVENTS_KEPT: usize = 4096;
 /// The settled tasks whose snapshots stay in memory; the session file has all of them. After a start there are as many.
 const SETTLED_KEPT: usize = 1000;
 
-/// Drops the snapshots of the tasks that settled first, except those that a reader has not taken.
+/// Drops the snapshots of the tasks that settled first, except those that a reader has not taken, and those whose results
+/// an agent may still collect: proxies look only here.
 fn drop_oldest(tasks: &mut BTreeMap<TaskId, Arc<TaskView>>, readers: &BTreeMap<ReaderId, Reader>) {
     let mut settled: Vec<(Wall, TaskId)> = tasks
         .values()
+        .filter(|view| {
+            let caller = view.task.caller.as_ref();
+            caller.is_none_or(|caller| caller.delivered_at.is_some())
+        })
         .filter_map(|view| Some((view.task.end.settled_at?, view.task.id.clone())))
         .filter(|(_, id)| !readers.values().any(|reader| reader.tasks.contains(id)))
         .collect();

@@ -64,8 +64,7 @@ struct Numbered {
     ask: SessionRequestId,
 }
 
-const UNKNOWN_REQUEST: &str =
-    "the keeper does not know this request; replace it with `longhaul keeper upgrade`";
+const UNKNOWN_REQUEST: &str = "this request is of another version of longhaul; `longhaul keeper upgrade` switches the keeper to this one";
 
 /// The listening sockets, one for each contract; dropping this hangs up on every client.
 pub(super) struct Listener {

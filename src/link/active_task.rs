@@ -41,13 +41,6 @@ pub(super) struct PendingControl {
     pub(super) retry_at: Option<Mono>,
 }
 
-impl PendingControl {
-    /// Whether it is a cancel that must be sent.
-    pub(super) fn waits_to_cancel(&self) -> bool {
-        self.what == ControlKind::Cancelling && !self.is_sent
-    }
-}
-
 /// The save that holds the intent of a call, and who waits for it.
 #[derive(Clone, Debug)]
 pub(super) struct Intent {
@@ -187,6 +180,12 @@ impl ActiveTask {
     /// Whether a cancel is pending, for whatever reason.
     pub(super) fn is_being_cancelled(&self) -> bool {
         self.is_asked(ControlKind::Cancelling) || self.is_stopped_for_pause()
+    }
+
+    /// Whether its cancel must be sent.
+    pub(super) fn waits_to_cancel(&self) -> bool {
+        let control = self.control.as_ref();
+        self.is_being_cancelled() && control.is_some_and(|control| !control.is_sent)
     }
 
     /// Whether the user wanted it stopped, in this process or an earlier one; work that has stopped since is not

@@ -17,7 +17,7 @@ use crate::domain::{ServerName, Wall};
 
 /// The number of the protocol on the socket. The socket's path carries it, so a client never talks to a keeper that it
 /// doesn't understand, whatever their package versions are.
-pub const CONTRACT: u32 = 5;
+pub const CONTRACT: u32 = 6;
 
 /// The oldest contract that this version still serves, beside its own: the one before it.
 const OLDEST_SERVED: u32 = 5;

@@ -321,7 +321,13 @@ fn report_used_key(
     id: &TaskId,
 ) -> Result<(), CliError> {
     let before = context.find(reader, id.as_str())?;
-    if before.tool == new.tool && before.arguments == new.arguments {
+    let is_same = |one: &str, other: &str| {
+        let [one, other] = [one, other].map(serde_json::from_str::<Value>);
+        matches!((one, other), (Ok(one), Ok(other)) if one == other)
+    };
+    if (&before.server, &before.tool) == (&new.server, &new.tool)
+        && is_same(&before.arguments, &new.arguments)
+    {
         let words = format!("key already used by {id}; nothing new was started");
         context.info(&words);
         return Ok(());

@@ -23,6 +23,7 @@ use crate::{
         },
         inbox::{Reading, Source},
         options::PanicIn,
+        snapshots::ReaderId,
         tracer::TracerError,
         upgrade::LinkState,
     },
@@ -299,6 +300,7 @@ impl Driver<'_> {
             signing_in: None,
             headers,
             config_headers: Vec::new(),
+            named_by: None,
             insecure_http: self.sign_in.insecure_http,
             secrets: Secrets::default(),
             tap,
@@ -428,6 +430,10 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => {
                 let outcome = outcome.map(|response| self.with_timeout(ask, response));
+                if self.open.is_control(ask) {
+                    // The requester finds the control, or what has become of it, in the task.
+                    self.publish_changes(now);
+                }
                 self.respond(ask, outcome);
             }
             Output::Close { exchange } => {
@@ -485,7 +491,12 @@ impl Driver<'_> {
 
     /// Adds a server; refuses a name that already stands for another URL, and a revision other than the one
     /// in use.
-    pub(super) fn know(&mut self, server: ServerRef, now: Stamp) -> Result<usize, RequestError> {
+    pub(super) fn know(
+        &mut self,
+        server: ServerRef,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Result<usize, RequestError> {
         let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
         let known = self.index_of(&server.name);
         match (known, server.url) {
@@ -495,9 +506,13 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if let Some(url) = url.filter(|url| *url != known_url) {
-                    // A URL that was never reached may have been a typing error.
+                    // A URL that was never reached may have been a typing error, unless somebody waits for it.
+                    let is_of_another =
+                        |reader: ReaderId| Some(reader) != from && self.snapshots.has(reader);
                     let is_unused = linked.link.record().session_number == 0
-                        && self.configs.of_name(&server.name).is_none();
+                        && self.configs.of_name(&server.name).is_none()
+                        && !linked.named_by.is_some_and(is_of_another)
+                        && Http::new(HttpOptions::new(url.clone())).is_ok();
                     if !is_unused || linked.link.move_to(&url).is_err() {
                         return Err(RequestError::Usage(format!(
                             "{0} is {2} in this session, not {1}; add the new one with `longhaul servers add NAME {1}`, or use another --session",
@@ -507,7 +522,9 @@ impl Driver<'_> {
                         )));
                     }
                     linked.moved_from(&known_url);
+                    (linked.headers, linked.config_headers) = (Vec::new(), Vec::new());
                 }
+                linked.named_by = from;
                 if let Some(version) = pinned
                     && let Err(error) = linked.link.pin_to(version)
                 {
@@ -529,6 +546,7 @@ impl Driver<'_> {
                 self.add_link(record, server.headers, now);
                 if let Some(linked) = self.links.last_mut() {
                     linked.config_headers = server.config_headers;
+                    linked.named_by = from;
                 }
                 self.apply_config(&server.name, now);
                 Ok(self.links.len() - 1)

@@ -270,7 +270,7 @@ impl Driver<'_> {
     fn begin(&mut self, options: &Options, since: Wall, now: Stamp) {
         self.configure(options.config.clone(), None, now);
         for server in &options.servers {
-            if let Err(refused) = self.know(server.clone(), now) {
+            if let Err(refused) = self.know(server.clone(), None, now) {
                 // What this process wants from that server must not go to another one.
                 let failed = SessionEvent::failed(refused.to_string(), exit::REFUSED);
                 self.snapshots.publish(failed);

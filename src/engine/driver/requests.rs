@@ -238,11 +238,15 @@ impl Driver<'_> {
         }
         self.configs.named_again(&server.name);
         self.show_gone_from(&server.name, None, now);
-        let known = self.know(server.clone(), now);
-        if let (Some(reader), Err(refused)) = (from, &known) {
+        let known = self.know(server.clone(), from, now);
+        match (from, &known) {
+            (Some(reader), Ok(_)) => self.configs.accept(reader, &server.name),
             // What it asks for next must not go to another server.
-            let words = refused.to_string();
-            self.configs.refuse(reader, server.name.clone(), words);
+            (Some(reader), Err(refused)) if server.url.is_some() => {
+                let words = refused.to_string();
+                self.configs.refuse(reader, server.name.clone(), words);
+            }
+            _ => {}
         }
         known.into()
     }

@@ -26,7 +26,7 @@ use crate::{
         pace::Pace,
         pending_requests::PendingRequests,
         server_configs::KnownConfigs,
-        snapshots::Snapshots,
+        snapshots::{ReaderId, Snapshots},
         tracer::Tracer,
     },
     link::{ExchangeId, Link, Output, SaveToken, Unsaved},
@@ -62,6 +62,8 @@ pub(super) struct Linked {
     pub(super) headers: Vec<(String, String)>,
     /// The requester's values from the configuration, while that is unchanged.
     pub(super) config_headers: Vec<(String, String)>,
+    /// Who named its URL last.
+    pub(super) named_by: Option<ReaderId>,
     /// Whether a user of it allowed credentials over plain http.
     pub(super) insecure_http: bool,
     /// Secrets that its server must not make us show; old values stay known while its address is unchanged.

@@ -197,11 +197,10 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if let Some(control) = active
-            .control
-            .as_mut()
-            .filter(|control| control.what == ControlKind::Pausing && !control.is_sent)
-        {
+        let was_cancelled = active.was_cancelled();
+        if let Some(control) = active.control.as_mut().filter(|control| {
+            control.what == ControlKind::Pausing && !control.is_sent && !was_cancelled
+        }) {
             control.is_sent = true;
             let convention = self.record.convention.clone();
             let arguments = json!({convention.task_id: server_task_id});
@@ -229,6 +228,9 @@ impl Link {
             (Verdict::Paused, _) => self.paused(id),
             (Verdict::Cancelled, _) if active.is_being_cancelled() => {
                 self.conclude(id, Status::Cancelled, None);
+            }
+            (Verdict::Stopped | Verdict::CallAgain, _) if active.is_stopped_for_pause() => {
+                self.paused(id);
             }
             // A live stream brings the outcome itself; what the list says of it is only a hint.
             (_, _) if is_live => {}

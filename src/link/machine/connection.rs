@@ -9,7 +9,7 @@ use crate::{
         Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
-        active_task::{DetachedStream, PendingControl},
+        active_task::DetachedStream,
         connection::ConnectionState,
         credentials::AuthRefusal,
         handshake_error::{HandshakeError, out_of_reach},
@@ -40,10 +40,7 @@ impl Link {
                         || active.follow.is_some()
                         || active.served.is_some()
                         || active.answers != AnswersDue::Never
-                        || active
-                            .control
-                            .as_ref()
-                            .is_some_and(PendingControl::waits_to_cancel))
+                        || active.waits_to_cancel())
             })
     }
 

@@ -254,7 +254,12 @@ impl Link {
                 "the stdio server did not respond to the cancel request and was stopped".to_owned();
             active.notice(self.now, words);
         }
-        self.conclude(id, Status::Cancelled, None);
+        // Nothing else runs there than what was cancelled too.
+        let cancelled = self.tasks.iter().filter(|(_, it)| it.was_cancelled());
+        let cancelled: Vec<TaskId> = cancelled.map(|(id, _)| id.clone()).collect();
+        for id in &cancelled {
+            self.conclude(id, Status::Cancelled, None);
+        }
         self.legacy_sse_ended("the stdio server was stopped after a cancel");
         Ok(SessionResponse::Accepted)
     }
@@ -268,7 +273,7 @@ impl Link {
         let Some(control) = active.control.clone() else {
             return;
         };
-        let is_due = control.waits_to_cancel()
+        let is_due = active.waits_to_cancel()
             && active.sending.is_none()
             && control.retry_at.is_none_or(|at| now.mono >= at);
         if is_due && active.phase() == Phase::Queued {
@@ -352,6 +357,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
+        let longest_step = active.activity.longest_step;
         if active.is_modern() && active.is_out() && !active.is_asked(ControlKind::Pausing) {
             self.hang_up(id);
             return;
@@ -359,6 +365,7 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             attempt.was_cancelled = true;
         }
+        active.cancel_taken_at = None;
         active.touch(now);
         let Some(attempt) = active.task.attempts.last() else {
             return;
@@ -375,7 +382,8 @@ impl Link {
         if let Some(control) = active.control.as_mut() {
             // The limit runs from when the server could hear it.
             let within = match (control.what, &server_task) {
-                (ControlKind::Pausing, _) => PAUSE_WITHIN,
+                // The list has to show that it stands still.
+                (ControlKind::Pausing, _) => PAUSE_WITHIN + longest_step * 4,
                 (_, Some(_)) => TASK_CANCEL_WITHIN,
                 (_, None) => CANCEL_WITHIN,
             };
@@ -447,9 +455,14 @@ impl Link {
     /// The request for a pause or cancel did not get through; it goes out again within its limit.
     pub(super) fn control_unheard(&mut self, id: &TaskId, what: ControlKind) {
         let retry_at = self.now.mono.after(WISH_AGAIN);
-        let control = self.tasks.get_mut(id).and_then(|r| r.control.as_mut());
+        let is_it = |active: &&mut ActiveTask| match what {
+            ControlKind::Cancelling => active.is_being_cancelled(),
+            what => active.is_asked(what),
+        };
         // The user may have asked for something else meanwhile.
-        if let Some(control) = control.filter(|control| control.what == what) {
+        let active = self.tasks.get_mut(id).filter(is_it);
+        let control = active.and_then(|active| active.control.as_mut());
+        if let Some(control) = control {
             (control.is_sent, control.retry_at) = (false, Some(retry_at));
         }
     }

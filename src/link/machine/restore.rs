@@ -47,6 +47,8 @@ impl Link {
             .filter(|what| *what == ControlKind::Cancelling || active.was_cancelled());
         if asked.is_some() {
             active.touch(now);
+        } else if active.was_cancelled() {
+            active.cancel_taken_at = Some(now.mono);
         }
         let open = active.task.attempts.iter();
         for attempt in open.filter(|attempt| attempt.phase != Phase::Ended) {

@@ -92,7 +92,7 @@ impl Link {
             next = earliest(next, active.went_out_at());
             if let Some(control) = &active.control {
                 next = earliest(next, Some(control.until));
-                if can_ask && control.waits_to_cancel() && active.sending.is_none() {
+                if can_ask && active.waits_to_cancel() && active.sending.is_none() {
                     next = earliest(
                         next,
                         when_allowed(control.retry_at.unwrap_or(self.now.mono)),

@@ -575,10 +575,9 @@ mod tests {
         let short = Duration::from_millis(300);
         assert_eq!(detach_wait_message(Some(&lost), true, short), None);
         let message = detach_wait_message(Some(&lost), true, SILENT_WAIT).unwrap();
-        assert!(
-            message
-                .starts_with("waiting: quitting now would lose it (the server hasn't answered yet")
-        );
+        assert!(message.starts_with(
+            "waiting, because quitting now would lose the call (the server hasn't answered yet"
+        ));
         assert_eq!(detach_wait_message(None, true, SILENT_WAIT), None);
         let as_client = detach_wait_message(Some(&lost), false, SILENT_WAIT).unwrap();
         assert!(

@@ -202,7 +202,7 @@ mod tests {
             {"type":"resource_link","uri":"file:///x"}]}"#;
         assert_eq!(
             result(json),
-            "a\u{fffd}[31m\nb\n[image/png, 6 B]\n[link file:///x]"
+            "a\u{1b}[31m\nb\n[image/png, 6 B]\n[link file:///x]"
         );
         assert_eq!(raw_result(json), "a\u{1b}[31m\nb");
         assert_eq!(

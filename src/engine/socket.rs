@@ -64,6 +64,15 @@ struct Numbered {
     ask: SessionRequestId,
 }
 
+/// The response to a request that this program does not know: without one, the client would repeat it on each connection.
+fn refusal_of_unknown(line: &str) -> Option<SessionEvent> {
+    let Numbered { ask } = serde_json::from_str(line).ok()?;
+    Some(SessionEvent::Response {
+        request: ask,
+        outcome: Err(RequestError::Usage(UNKNOWN_REQUEST.to_owned())),
+    })
+}
+
 const UNKNOWN_REQUEST: &str = "this request is of another version of longhaul; `longhaul keeper upgrade` switches the keeper to this one";
 
 /// The listening sockets, one for each contract; dropping this hangs up on every client.
@@ -346,16 +355,10 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
                 continue;
             }
             let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else {
-                // The client would only repeat it on the next connection.
-                let Ok(Numbered { ask }) = serde_json::from_str(&line) else {
+                let Some(refusal) = refusal_of_unknown(&line) else {
                     return;
                 };
-                let refused = RequestError::Usage(UNKNOWN_REQUEST.to_owned());
-                let response = SessionEvent::Response {
-                    request: ask,
-                    outcome: Err(refused),
-                };
-                snapshots.tell(subscription.id, response);
+                snapshots.tell(subscription.id, refusal);
                 continue;
             };
             pace.attend();

@@ -245,6 +245,7 @@ mod tests {
         let written = serde_json::to_value(&state).unwrap();
         let mut before: serde_json::Value = serde_json::from_str(FORMAT_1).unwrap();
         before["links"][0]["has_no_stderr"] = false.into();
+        before["links"][0]["insecure_http"] = false.into();
         assert_eq!(written["links"], before["links"]);
     }
 }

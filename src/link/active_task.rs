@@ -172,22 +172,6 @@ impl ActiveTask {
         self.task.attempts.last()
     }
 
-    /// Whether it is being cancelled only because the server did not pause it.
-    pub(super) fn is_stopped_for_pause(&self) -> bool {
-        self.was_cancelled() && self.is_asked(ControlKind::Pausing)
-    }
-
-    /// Whether a cancel is pending, for whatever reason.
-    pub(super) fn is_being_cancelled(&self) -> bool {
-        self.is_asked(ControlKind::Cancelling) || self.is_stopped_for_pause()
-    }
-
-    /// Whether its cancel must be sent.
-    pub(super) fn waits_to_cancel(&self) -> bool {
-        let control = self.control.as_ref();
-        self.is_being_cancelled() && control.is_some_and(|control| !control.is_sent)
-    }
-
     /// Whether the user wanted it stopped, in this process or an earlier one; work that has stopped since is not
     /// started again.
     pub(super) fn was_cancelled(&self) -> bool {

@@ -111,7 +111,7 @@ pub(super) async fn drive(
     let Opened {
         writer,
         restored,
-        notices,
+        mut notices,
     } = Writer::open(&options.paths, now.wall).map_err(JournalError::from)?;
     // The screen has its first frame before the first HTTP client is built.
     ensure_provider();
@@ -135,17 +135,18 @@ pub(super) async fn drive(
     };
     let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
     let listener = match socket::listen(&options.paths, &service, inherited_socket) {
+        Ok(listener) => Some(listener),
         // Nobody could use or stop it.
         Err(error) if is_keeper => return Err(error.into()),
-        listener => listener,
+        Err(error) => {
+            notices.push(format!("{error}; other terminals cannot join this session"));
+            None
+        }
     };
     let mut driver = Driver::new(options, snapshots, pace, &mut own.pending, writer, sign_ins);
     driver.lifetime = lifetime;
     driver.inherit(options, &mut inherited.state);
-    let unopened = listener.as_ref().err();
-    let unopened =
-        unopened.map(|error| format!("{error}; other terminals cannot join this session"));
-    for text in notices.into_iter().chain(unopened) {
+    for text in notices {
         driver.notice(NoticeLevel::Warning, text, now);
     }
     let unsettled = restored.tasks.iter().filter(|it| it.task.is_open());
@@ -170,9 +171,16 @@ pub(super) async fn drive(
         connected,
         leaving: &mut own.leaving,
     };
-    driver.run(inputs, listener.as_ref().ok(), &lock).await?;
+    driver.run(inputs, listener.as_ref(), &lock).await?;
+    end(driver, listener, lock).await;
+    Ok(())
+}
+
+async fn end(driver: Driver<'_>, listener: Option<Listener>, lock: DriverLock) {
     // A client that came now would never get an answer. While this driver holds the lock, there is no other one.
     let listener = listener.inspect(Listener::remove_sockets);
+    let snapshots = driver.snapshots;
+    let is_keeper = driver.lifetime.is_some();
     driver.leave().await;
     if is_keeper {
         // A client that is not told that the keeper was stopped takes it for killed, and starts another one.
@@ -181,7 +189,6 @@ pub(super) async fn drive(
     // In this order: a client that waits for the end of this driver must find the lock free.
     drop(lock);
     drop(listener);
-    Ok(())
 }
 
 /// What a driver waits for, apart from its links.

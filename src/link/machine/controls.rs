@@ -41,6 +41,24 @@ fn not_sent(task: &Task) -> &'static str {
     }
 }
 
+impl ActiveTask {
+    /// Whether it is being cancelled only because the server did not pause it.
+    pub(super) fn is_stopped_for_pause(&self) -> bool {
+        self.was_cancelled() && self.is_asked(ControlKind::Pausing)
+    }
+
+    /// Whether a cancel is pending, for whatever reason.
+    pub(super) fn is_being_cancelled(&self) -> bool {
+        self.is_asked(ControlKind::Cancelling) || self.is_stopped_for_pause()
+    }
+
+    /// Whether its cancel must be sent.
+    pub(super) fn waits_to_cancel(&self) -> bool {
+        let control = self.control.as_ref();
+        self.is_being_cancelled() && control.is_some_and(|control| !control.is_sent)
+    }
+}
+
 impl Link {
     /// Sets the pending control, with its time limit.
     pub(super) fn request_control(&mut self, id: &TaskId, what: ControlKind) {

@@ -104,12 +104,15 @@ async fn act(
         let asked = ask(context, live, action, before).await;
         match result_of_one(asked.map(|()| None), is_all)? {
             Some(ended) => codes.push(report(context, reader, before, ended)?),
-            None => pending.push(PendingAction { before }),
+            None => pending.push(PendingAction {
+                before,
+                was_asked: false,
+            }),
         }
     }
     loop {
         let mut waiting = Vec::new();
-        for one in pending {
+        for mut one in pending {
             let checked = one.check(context, live, action, late_at);
             match result_of_one(checked, is_all)? {
                 Some(ended) => codes.push(report(context, reader, one.before, ended)?),
@@ -198,12 +201,14 @@ async fn wait(
 /// An action that was requested and has no result yet.
 struct PendingAction<'t> {
     before: &'t Task,
+    /// Whether a view has shown the request.
+    was_asked: bool,
 }
 
 impl PendingAction<'_> {
     /// The result once there is proof of it, or after `late_at` if the server can't be reached.
     fn check(
-        &self,
+        &mut self,
         context: &mut Context<'_>,
         live: &mut LiveSession,
         action: ControlKind,
@@ -227,7 +232,12 @@ impl PendingAction<'_> {
         }
         // What is reported must be on disk: a script may read it next.
         let is_saved = view.saved_seq >= view.task.seq || view.is_unsaved;
-        let result = check_view(action, self.before, &view, is_late);
+        // A request that was refused at once may never show, only what the server said. An end shows once it is saved.
+        let is_refused = view.task.notice.is_some() && view.task.notice != self.before.notice
+            || is_late && action == ControlKind::Pausing;
+        let was_asked = self.was_asked || is_refused;
+        let result = check_view(action, self.before, &view, was_asked, is_late);
+        self.was_asked |= view.task.control.is_some();
         Ok(result.filter(|_| is_saved))
     }
 }
@@ -237,12 +247,12 @@ fn check_view(
     action: ControlKind,
     before: &Task,
     view: &TaskView,
+    was_asked: bool,
     is_late: bool,
 ) -> Option<ActionResult> {
     let task = &view.task;
     let id = &task.id;
-    // The view from before the response has the control, unless it has been dropped already.
-    let was_dropped = task.control.is_none();
+    let was_dropped = was_asked && task.control.is_none();
     let notice = task.notice.as_deref();
     if is_late
         && let Connectivity::Offline { why, .. } | Connectivity::Reconnecting { why, .. } =

@@ -347,7 +347,7 @@ impl Drop for Subscription {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{NewCall, Notice, NoticeLevel, Task, Wall};
+    use crate::domain::{Caller, HostCapabilities, NewCall, Notice, NoticeLevel, Task, Wall};
 
     #[test]
     fn delivers_early_notices_to_the_first_reader() {
@@ -364,6 +364,42 @@ mod tests {
         let first = snapshots.subscribe();
         let second = snapshots.subscribe();
         assert_eq!((first.take(), second.take()), (vec![notice], Vec::new()));
+    }
+
+    #[test]
+    fn the_oldest_settled_tasks_leave_memory() {
+        let snapshots = Arc::new(Snapshots::default());
+        let count = 3 * SETTLED_KEPT as u64;
+        let id = TaskId::from_bits;
+        for number in 1..=count {
+            let server = ServerName::new("lab");
+            let call = NewCall::new(id(number), server, "work".to_owned(), "{}".to_owned());
+            let mut task = Task::new(Wall(1), call);
+            // The first one never ends.
+            task.end.settled_at = (number > 1).then(|| Wall(i64::try_from(number).unwrap()));
+            // An agent has not collected the result of the second one.
+            task.caller = (number == 2).then(|| {
+                Box::new(Caller {
+                    host: "codex".to_owned(),
+                    version: String::new(),
+                    directory: String::new(),
+                    capabilities: HostCapabilities::default(),
+                    request_id: "7".to_owned(),
+                    call_id: None,
+                    meta: None,
+                    gave_up: None,
+                    timeout_ms: None,
+                    repeats: 0,
+                    delivered_at: None,
+                    keep_ms: 60_000,
+                })
+            });
+            let view = TaskView::unwatched(task, None);
+            snapshots.publish(SessionEvent::Task(Arc::new(view)));
+        }
+        assert!(snapshots.tasks().len() <= 2 * SETTLED_KEPT + 2);
+        let is_there = |number| snapshots.task(&id(number)).is_some();
+        assert!(is_there(1) && is_there(2) && !is_there(3) && is_there(count));
     }
 
     #[test]

@@ -329,12 +329,10 @@ pub fn json_number(value: f64) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tells_what_has_become_of_a_call() {
-        let mut caller = Caller {
+impl Caller {
+    /// A caller that has not collected its result.
+    pub(crate) fn of_test() -> Self {
+        Self {
             host: "codex".to_owned(),
             version: String::new(),
             directory: "/home/ada/app/".to_owned(),
@@ -347,7 +345,17 @@ mod tests {
             repeats: 0,
             delivered_at: None,
             keep_ms: 60_000,
-        };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_has_become_of_a_call() {
+        let mut caller = Caller::of_test();
         let now = Wall(59_999);
         let told =
             |caller: &Caller, settled_at| caller.progress(settled_at, now, |_| "noon".to_owned());

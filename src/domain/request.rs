@@ -51,7 +51,7 @@ pub enum SessionRequest {
     Edit {
         /// The task.
         id: TaskId,
-        /// What to change; the rest stays as it is, whoever has changed it.
+        /// The changes to apply; other values keep what other clients have set.
         changes: Vec<TaskChange>,
     },
     /// Retry all unreachable servers now.

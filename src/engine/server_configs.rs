@@ -44,7 +44,7 @@ pub(super) struct KnownConfigs {
     /// Entries of single readers whose name means another server here, with the reason why they are not used.
     #[serde(skip)]
     clashes: Vec<(ReaderId, ServerName, String)>,
-    /// Names by which single readers mean another URL, with the refusal.
+    /// The names that single readers use for another URL, with the refusal that they get.
     #[serde(skip)]
     refused: BTreeMap<(ReaderId, ServerName), String>,
     /// The readers that allow credentials over plain http (`--insecure-http`).

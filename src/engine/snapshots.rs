@@ -347,7 +347,7 @@ impl Drop for Subscription {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Caller, HostCapabilities, NewCall, Notice, NoticeLevel, Task, Wall};
+    use crate::domain::{Caller, NewCall, Notice, NoticeLevel, Task, Wall};
 
     #[test]
     fn delivers_early_notices_to_the_first_reader() {
@@ -378,22 +378,7 @@ mod tests {
             // The first one never ends.
             task.end.settled_at = (number > 1).then(|| Wall(i64::try_from(number).unwrap()));
             // An agent has not collected the result of the second one.
-            task.caller = (number == 2).then(|| {
-                Box::new(Caller {
-                    host: "codex".to_owned(),
-                    version: String::new(),
-                    directory: String::new(),
-                    capabilities: HostCapabilities::default(),
-                    request_id: "7".to_owned(),
-                    call_id: None,
-                    meta: None,
-                    gave_up: None,
-                    timeout_ms: None,
-                    repeats: 0,
-                    delivered_at: None,
-                    keep_ms: 60_000,
-                })
-            });
+            task.caller = (number == 2).then(|| Box::new(Caller::of_test()));
             let view = TaskView::unwatched(task, None);
             snapshots.publish(SessionEvent::Task(Arc::new(view)));
         }

@@ -13,7 +13,7 @@ pub type ExchangeId = u64;
 /// The number of a save; saves of one link are numbered and done in order.
 pub type SaveToken = u64;
 
-/// Why nothing followed a task until it was restored.
+/// Why no link followed a task until it was restored.
 #[derive(Clone, Copy, Debug)]
 pub enum Unfollowed {
     /// No process drove the session; the last one did until then, as far as known.
@@ -29,7 +29,7 @@ pub enum Input {
     Restored {
         /// The tasks.
         tasks: Vec<(Task, Vec<EventId>)>,
-        /// Why nothing followed them.
+        /// Why no link followed them.
         unfollowed: Unfollowed,
     },
     /// A request of a user.

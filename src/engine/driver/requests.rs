@@ -378,7 +378,7 @@ impl Driver<'_> {
             Some(reader) => reader,
             none => none.insert(Reader::open(self.paths).map_err(cannot_read)?),
         };
-        // Old tasks, and removed ones, are only there.
+        // The snapshots lack old and removed tasks.
         if let Lookup::One(task) = reader.task(call.id.as_str()).map_err(cannot_read)? {
             return is_repeat(&task);
         }

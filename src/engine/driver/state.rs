@@ -62,9 +62,9 @@ pub(super) struct Linked {
     pub(super) headers: Vec<(String, String)>,
     /// The requester's values from the configuration, while that is unchanged.
     pub(super) config_headers: Vec<(String, String)>,
-    /// Who named its URL last.
+    /// The client that last named this server.
     pub(super) named_by: Option<ReaderId>,
-    /// Whether a user of it allowed credentials over plain http.
+    /// Whether a client allowed its credentials to be sent over plain http.
     pub(super) insecure_http: bool,
     /// Secrets that its server must not make us show; old values stay known while its address is unchanged.
     pub(super) secrets: Secrets,

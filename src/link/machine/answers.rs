@@ -220,7 +220,7 @@ impl Link {
             return;
         };
         if is_process {
-            // The pipe is that of every call, but a step names its own.
+            // All calls share the pipe, but a progress notification names its call.
             active.heard(self.now);
             active.activity.last_news = self.now.mono;
         }

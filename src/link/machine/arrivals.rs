@@ -122,7 +122,7 @@ impl Link {
                 self.reread_over(&id, exchange);
             }
             RequestKind::Standalone => self.standalone_opened(body),
-            // A page can be that of a portal.
+            // A captive portal may have answered with a page of its own.
             RequestKind::Cancel(id) if page.is_none() => {
                 let id = id.clone();
                 self.cancel_arrived(&id);

@@ -272,7 +272,7 @@ impl Link {
                 "the stdio server did not respond to the cancel request and was stopped".to_owned();
             active.notice(self.now, words);
         }
-        // Nothing else runs there than what was cancelled too.
+        // Every other unfinished call of that server was cancelled too.
         let cancelled = self.tasks.iter().filter(|(_, it)| it.was_cancelled());
         let cancelled: Vec<TaskId> = cancelled.map(|(id, _)| id.clone()).collect();
         for id in &cancelled {
@@ -400,7 +400,7 @@ impl Link {
         if let Some(control) = active.control.as_mut() {
             // The limit runs from when the server could hear it.
             let within = match (control.what, &server_task) {
-                // The list has to show that it stands still.
+                // Only the server's list proves that the call has stopped, and it may take a few steps.
                 (ControlKind::Pausing, _) => PAUSE_WITHIN + longest_step * 4,
                 (_, Some(_)) => TASK_CANCEL_WITHIN,
                 (_, None) => CANCEL_WITHIN,
@@ -455,7 +455,7 @@ impl Link {
         };
         let ignored_at = active.cancel_taken_at.map(|at| at.after(CANCEL_WITHIN));
         if ignored_at.is_some_and(|at| active.activity.last_news >= at) {
-            // It works on, so its silence means nothing any more.
+            // It made progress after the cancel, so silence no longer shows that it has stopped.
             active.cancel_taken_at = None;
         }
         let is_due = Self::cancel_ends(active).is_some_and(|at| now.mono >= at);

@@ -1332,15 +1332,20 @@ fn arguments_without_measure_are_not_laid_out() {
     assert!(drawn.contains("are too large for this pane"), "{drawn}");
 }
 
-#[test]
-fn the_bell_rings_when_a_task_needs_attention() {
-    let mut screen = Screen::morning(WIDE, colour());
+/// A running task asks a question.
+fn rings_for_a_question(screen: &mut Screen) {
     screen.todo.clear();
     let mut view = morning().remove(3);
     view.task.status = Status::InputRequired;
-    news(&mut screen, view);
+    news(screen, view);
     screen.wait(2_000);
     assert!(screen.todo.contains(&Command::Bell));
+}
+
+#[test]
+fn the_bell_rings_when_a_task_needs_attention() {
+    let mut screen = Screen::morning(WIDE, colour());
+    rings_for_a_question(&mut screen);
 }
 
 #[test]
@@ -1364,12 +1369,7 @@ fn the_bell_rings_when_a_call_needs_a_sign_in() {
 fn the_bell_rings_while_the_display_is_frozen() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc Z");
-    screen.todo.clear();
-    let mut view = morning().remove(3);
-    view.task.status = Status::InputRequired;
-    news(&mut screen, view);
-    screen.wait(2_000);
-    assert!(screen.todo.contains(&Command::Bell));
+    rings_for_a_question(&mut screen);
     // Not again when the display resumes.
     screen.todo.clear();
     screen.keys("Z").wait(5_000);

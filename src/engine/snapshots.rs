@@ -315,11 +315,15 @@ impl Subscription {
         let Some(reader) = readers.get_mut(&self.id) else {
             return Vec::new();
         };
-        // What a server has notified of before a call ended comes before the end.
-        let is_notification =
-            |event: &SessionEvent| matches!(event, SessionEvent::Notification { .. });
-        let (mut news, events): (Vec<_>, Vec<_>) =
-            reader.events.drain(..).partition(is_notification);
+        // What a server notified of before a call ended comes before the end, and so do longhaul's own notices: a reader
+        // may stop reading there.
+        let goes_first = |event: &SessionEvent| {
+            matches!(
+                event,
+                SessionEvent::Notification { .. } | SessionEvent::Notice(_)
+            )
+        };
+        let (mut news, events): (Vec<_>, Vec<_>) = reader.events.drain(..).partition(goes_first);
         news.extend(
             std::mem::take(&mut reader.servers)
                 .iter()
@@ -348,6 +352,27 @@ impl Drop for Subscription {
 mod tests {
     use super::*;
     use crate::domain::{Caller, NewCall, Notice, NoticeLevel, Task, Wall};
+
+    #[test]
+    fn delivers_a_notice_before_the_end_of_a_call() {
+        let snapshots = Arc::new(Snapshots::default());
+        let reader = snapshots.subscribe();
+        let call = NewCall::new(
+            TaskId::from_bits(1),
+            ServerName::new("lab"),
+            "work".to_owned(),
+            "{}".to_owned(),
+        );
+        let view = TaskView::unwatched(Task::new(Wall(1), call), None);
+        snapshots.publish(SessionEvent::Task(Arc::new(view)));
+        snapshots.notice(Wall(1), NoticeLevel::Warning, "not used");
+        let is_notice: Vec<bool> = reader
+            .take()
+            .iter()
+            .map(|event| matches!(event, SessionEvent::Notice(_)))
+            .collect();
+        assert_eq!(is_notice, [true, false]);
+    }
 
     #[test]
     fn delivers_early_notices_to_the_first_reader() {

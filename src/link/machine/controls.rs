@@ -308,18 +308,27 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let Some(control) = active.control.clone() else {
-            return;
-        };
-        if now.mono < control.until {
-            return;
+        let is_over = |control: &PendingControl| now.mono >= control.until;
+        if active.control.as_ref().is_some_and(is_over) {
+            self.control_timed_out(id);
         }
+    }
+
+    /// Says why nothing came of a pause, resume or cancel in time.
+    fn control_timed_out(&mut self, id: &TaskId) {
+        let now = self.now;
         let can_end_process = self.record.is_process() && self.others_at_work(id) == 0;
         let name = &self.record.name;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
+        let Some(control) = active.control.clone() else {
+            return;
+        };
         let words = match control.what {
+            ControlKind::Pausing if active.was_cancelled() => {
+                format!("{name} did not confirm that the call stopped; it may still be running")
+            }
             ControlKind::Pausing if control.is_sent => {
                 format!(
                     "{name} did not stop the call within a minute; pause it twice to stop it now and keep the checkpoint"

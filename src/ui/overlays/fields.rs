@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::{
     super::{
-        panes::tools::kind_word,
+        panes::tools::kind_label,
         region::Region,
         theme::{Role, Theme},
     },
@@ -57,12 +57,14 @@ pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
 /// A short description of a field's values, such as `list, each text`; not sanitized.
 pub(super) fn value_hint(field: &FormField) -> String {
     match &field.value {
-        FormValue::Items { each, .. } => format!("list, each {}", kind_word(&each.kind)),
+        FormValue::Items { each, .. } => format!("list, each {}", kind_label(each)),
         FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
         FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {
-            Some(format) => format!("{}, {format}", kind_word(&field.spec.kind)),
-            None => kind_word(&field.spec.kind),
+            Some(format) if field.spec.bounds.format.is_none() => {
+                format!("{}, {format}", kind_label(&field.spec))
+            }
+            _ => kind_label(&field.spec),
         },
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     app::{Action, State, tools_shown},
-    domain::{ArgumentKind, IfCut, ServerName, ServerObstacle, Tool, text},
+    domain::{ArgumentSpec, IfCut, ServerName, ServerObstacle, Tool, text},
     ui::wrap::wrap,
 };
 
@@ -150,7 +150,7 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
     for spec in tool.arguments() {
         let mut line = Line::from(theme.span(spec.name.clone(), Role::Strong));
         pad_to(&mut line, ARGUMENT);
-        let kind = kind_word(&spec.kind);
+        let kind = kind_label(&spec);
         let need = if spec.is_required { ", required" } else { "" };
         let default = spec.default.as_ref();
         let default = default.map_or(String::new(), |value| format!(", default {value}"));
@@ -180,19 +180,11 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
     }
 }
 
-/// The type of an argument, as shown to users.
-pub(in crate::ui) fn kind_word(kind: &ArgumentKind) -> String {
-    let first = |choices: &[serde_json::Value]| {
-        let labels: Vec<String> = choices.iter().take(6).map(ToString::to_string).collect();
-        labels.join(" ")
-    };
-    match kind {
-        ArgumentKind::Text => "text".to_owned(),
-        ArgumentKind::Number => "number".to_owned(),
-        ArgumentKind::Integer => "whole number".to_owned(),
-        ArgumentKind::Boolean => "true or false".to_owned(),
-        ArgumentKind::Choice(choices) => format!("one of {}", first(choices)),
-        ArgumentKind::Many(choices) => format!("any of {}", first(choices)),
-        ArgumentKind::Json => "JSON".to_owned(),
-    }
+/// What an argument may be, as a label: `whole number from 1 to 9`.
+pub(in crate::ui) fn kind_label(spec: &ArgumentSpec) -> String {
+    let expected = spec.expected();
+    let label = expected
+        .strip_prefix("a ")
+        .or_else(|| expected.strip_prefix("an "));
+    label.unwrap_or(&expected).to_owned()
 }

@@ -1,6 +1,6 @@
 //! Why an action is not available.
 
-use crate::domain::{ActionRefusal, ControlKind, ServerView, Status};
+use crate::domain::{ActionRefusal, ControlKind, ServerView, Status, Task, text};
 
 use super::{
     Document, Pane, ResultPart, State, Tab, TaskRow, detail::tab_document, keymap::Action,
@@ -114,6 +114,12 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
                     key(Action::RunAgain)
                 ),
             }),
+        Action::RunAgain if task.tool == Task::NO_TOOL => {
+            let server = text::clean_line(task.server.as_str());
+            Some(format!(
+                "can't run {id} again: {server} does not say which tool it runs"
+            ))
+        }
         Action::Answer => match question::next(task_row, None) {
             Some(_) if !task_row.view.task.status.is_settled() => None,
             _ if task_row.view.task.status == Status::InputRequired => {
@@ -157,8 +163,8 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         Action::SignIn => to_sign_in(state).err().map(|error| error.to_string()),
         Action::Undo if state.list.undo.is_empty() => {
             let flags = &state.setup.flags;
-            let hint = format!("`longhaul rm --undo ID{flags}` restores other tasks");
-            Some(format!("nothing to restore here; {hint}"))
+            let hint = format!("`longhaul rm --undo ID{flags}` restores a task removed elsewhere");
+            Some(format!("nothing was removed on this screen; {hint}"))
         }
         Action::FindNext | Action::FindPrevious if state.detail.search.is_none() => {
             let key = state.key(Action::Search);

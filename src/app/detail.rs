@@ -179,7 +179,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         }
         Some(recorded) => {
             lines.push(format!(
-                "traffic with {server}, newest last (> sent, < received; exchange):"
+                "traffic with {server}, newest last (> sent, < received, then the number of the request):"
             ));
             lines.extend(recorded.iter().map(|line| format!("  {line}")));
         }
@@ -263,10 +263,12 @@ fn cases(task: &Task) -> Vec<String> {
     let [cut, death, gone] = match task.resumability.strongest() {
         Some(Resumable::Task) => {
             let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
+            let is_sessionless = is_modern(task);
             [
                 "longhaul polls until the task expires",
                 "longhaul polls the task by its id once a keeper runs again",
                 match bound {
+                    _ if is_sessionless => "this revision has no sessions",
                     Some(false) => "longhaul polls it in a new session",
                     _ => {
                         "longhaul polls it in a new session, unless the task ended with the old one"
@@ -434,7 +436,10 @@ fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
             .map(|why| labeled("", &why)),
     );
     if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
-        lines.push(labeled("server tasks", &task_offer(server)));
+        lines.push(labeled(
+            "server offers",
+            &format!("server tasks: {}", task_offer(server)),
+        ));
     }
     let ids = match server.capabilities.gives_ids {
         Some(true) => "yes",

@@ -3,7 +3,7 @@
 use crate::domain::{ServerView, Status};
 
 use super::{
-    Document, Overlay, Stage, State, Tab,
+    Document, Overlay, Stage, State, Tab, TaskRow,
     availability::{is_read_only, why_not},
     keymap::{Action, Action as Do, Binding, Scope},
     status::scope,
@@ -104,14 +104,13 @@ fn on_list(state: &State) -> Vec<Action> {
     let mut keys = Vec::new();
     match selected_status(state) {
         None => keys.extend([Do::NewCall]),
-        Some(Status::Running) => keys.extend([
-            Do::Open,
-            Do::Pause,
-            Do::Resume,
-            Do::Cancel,
-            Do::RunAgain,
-            Do::NewCall,
-        ]),
+        Some(Status::Running) => {
+            keys.extend([Do::Open, Do::Pause]);
+            if !state.selected().is_some_and(TaskRow::runs_undisturbed) {
+                keys.push(Do::Resume);
+            }
+            keys.extend([Do::Cancel, Do::RunAgain, Do::NewCall]);
+        }
         Some(Status::Paused) => {
             keys.extend([Do::Open, Do::Resume, Do::Cancel, Do::RunAgain, Do::NewCall]);
         }

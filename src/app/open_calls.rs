@@ -69,7 +69,7 @@ fn outcomes(state: &State) -> Option<String> {
         let until = match (until.0, totals.likely.len()) {
             (i64::MAX, _) => String::new(),
             (_, 1) => format!(" until about {}", state.clock_day(*until)),
-            _ => format!(" (one only until about {})", state.clock_day(*until)),
+            _ => format!(" (1 only until about {})", state.clock_day(*until)),
         };
         parts.push(format!("{count} likely resumable{until}"));
     }
@@ -89,7 +89,8 @@ fn outcomes(state: &State) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    format!("the keeper keeps {}", text::plural(open, "call"))
+    let verb = if open == 1 { "stays" } else { "stay" };
+    format!("{} {verb} with the keeper", text::plural(open, "call"))
 }
 
 /// The note for stderr after the screen has closed.
@@ -99,7 +100,7 @@ pub fn exit_note(state: &State) -> ExitNote {
     let line = match (other_driver(state), outcomes(state)) {
         (Some(driver), _) if !driver.is_keeper => {
             format!(
-                "process {} keeps running the calls; to watch again: {command}",
+                "process {} keeps running the calls; to watch again: `{command}`",
                 driver.pid
             )
         }
@@ -107,7 +108,7 @@ pub fn exit_note(state: &State) -> ExitNote {
         (Some(_), Some(_)) if !stops_keeper => {
             let open = state.totals.by_outcome.known();
             let what = if open == 1 { "it" } else { "them" };
-            format!("{}; to watch {what}: {command}", kept(open))
+            format!("{}; to watch {what}: `{command}`", kept(open))
         }
         (Some(_), Some(outcomes)) => {
             format!("keeper stopped: {outcomes}; to open the list again: {command}")

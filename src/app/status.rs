@@ -44,7 +44,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let held = text::plural(frozen.held.len(), "task");
         let at = state.clock_seconds(frozen.at.wall);
         let key = state.key(Action::Freeze);
-        let message = format!("display frozen at {at}; {held} changed ({key} to resume)");
+        let message = format!("display frozen at {at}; {held} changed ({key} to unfreeze)");
         return (message, Attention::Pressing);
     }
     if !state.list.marks.is_empty() {

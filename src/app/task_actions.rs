@@ -1,6 +1,9 @@
 //! Actions on tasks: the one under the cursor, or the marked ones.
 
-use crate::domain::{ControlKind, NoticeLevel, RequestError, SessionRequest, Status, TaskId, text};
+use crate::domain::{
+    ControlKind, LinkState, NoticeLevel, RequestError, ServerView, SessionRequest, Status, TaskId,
+    text,
+};
 
 use super::{
     CallForm, Menu, Overlay, Pane, State, TaskRow, TypedArgument,
@@ -34,10 +37,24 @@ pub(super) fn pause(state: &mut State) {
 
 pub(super) fn resume(state: &mut State) {
     if state.pane == Pane::Servers || state.list.cursor.is_none() {
+        let is_down = |server: &&ServerView| matches!(server.state, LinkState::Down { .. });
+        let down = state.servers.iter().filter(is_down).count();
         request(state, SessionRequest::RetryNow);
-        return state.reply("retrying every server that is down");
+        return state.reply(match down {
+            0 => "no server is down".to_owned(),
+            down => format!("reconnecting to {}", text::plural(down, "server")),
+        });
     }
+    let running = match chosen(state).as_slice() {
+        [id] if state.task(id).is_some_and(TaskRow::runs_undisturbed) => Some(id.clone()),
+        _ => None,
+    };
     act_on(state, ControlKind::Resuming, "resume");
+    if let Some(id) = running {
+        state.reply(format!(
+            "{id} is already running; its connection is checked"
+        ));
+    }
 }
 
 /// Sends the same request for each task that it applies to.
@@ -121,7 +138,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
         let (key, flags) = (state.key(Action::Cancel), &state.setup.flags);
         return state.reply(match going.as_slice() {
             [one] => format!(
-                "{one} has not ended; press {key} to cancel it, or run `longhaul rm {one}{flags}` to remove it while it runs"
+                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, if its call survives that)"
             ),
             many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
         });

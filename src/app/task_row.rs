@@ -72,6 +72,14 @@ pub(super) fn group_of(view: &TaskView, is_seen: bool) -> Group {
 }
 
 impl TaskRow {
+    /// Whether it runs and is connected, with no pause or server task that a resume could act on.
+    pub(super) fn runs_undisturbed(&self) -> bool {
+        let task = &self.view.task;
+        let is_idle = task.control.is_none() && task.server_task.is_none();
+        let is_live = matches!(self.view.contact, Connectivity::Live { .. });
+        task.status == Status::Running && is_idle && is_live
+    }
+
     pub(super) fn new(view: Arc<TaskView>, now: Stamp) -> Self {
         let arguments = short_arguments(&view.task.arguments);
         let is_seen = view.task.end.is_seen;

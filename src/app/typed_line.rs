@@ -133,7 +133,7 @@ pub(super) fn split_words(line: &str) -> Vec<String> {
 #[derive(Debug, Error)]
 pub(crate) enum TypedLineError {
     /// The value after `key:=` is no JSON.
-    #[error("the value of {key} is not valid JSON: {error}")]
+    #[error("the value of {key} is not valid JSON ({error}); for text, use {key}=VALUE")]
     Json {
         /// The key.
         key: String,

@@ -37,7 +37,7 @@ pub use tokens::revoke;
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// No response; a retry may succeed.
-    #[error("could not reach {host} ({why}); try again")]
+    #[error("could not reach {host} ({why}); check the server and the URL")]
     Unreachable {
         /// The host, with its port if that is not the default.
         host: String,

@@ -62,10 +62,10 @@ Faults:
   restart           restart the server
   stall[=SECONDS]   keep connections open, but send nothing for this long
   drop              close the connection after the next event
-  duplicate         send events again at the next resume
+  duplicate         send events twice at the next resume
   forget            forget all MCP sessions
   polls[=SECONDS]   answer task polls with an error for this long
-  hang              never answer the next task poll";
+  hang              never respond to the next task poll";
 
 /// What an export contains.
 const EXPORT_CONTENTS: &str = "\
@@ -189,7 +189,7 @@ pub(super) enum CliCommand {
     /// Remove tasks from the list (--undo can restore them within seven days).
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(RmArgs),
-    /// Remove every finished task from the list.
+    /// Remove finished tasks from the list, except those whose results an agent has not collected.
     #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
     Clean(CleanArgs),
     /// List, add, remove and test servers.
@@ -246,7 +246,7 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: KeeperArgs,
     },
-    /// Run between an agent's host and a server, so that no long call is lost to the host's timeout or run twice.
+    /// Relay an agent host's calls to a server, so that no long call is lost to the host's timeout or run twice.
     ///
     /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket (the task's id) instead of the result; the host uses it to collect the result later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
@@ -424,7 +424,7 @@ pub(super) struct LsArgs {
     pub(super) view: Option<String>,
     /// Only tasks that need you: a question, a sign-in, an unknown outcome, or a failure that you haven't seen.
     #[arg(long)]
-    pub(super) needs_me: bool,
+    pub(super) needs_you: bool,
     /// Only finished tasks that you haven't seen yet.
     #[arg(long)]
     pub(super) new: bool,

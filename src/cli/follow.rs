@@ -111,11 +111,7 @@ pub(super) async fn follow(
             let message = quit_message(context, &id, status, is_driven, if_cut.as_ref());
             context.report(&message);
             if let Some((_, why)) = others.first() {
-                let message = format!(
-                    "quitting also ended {}: {}",
-                    join_ids(&others),
-                    why.message()
-                );
+                let message = format!("also lost: {}: {}", join_ids(&others), why.message());
                 context.report(&message);
             }
             Ok(code::INTERRUPTED)
@@ -137,7 +133,7 @@ fn quit_message(
     if_cut: Option<&IfCut>,
 ) -> String {
     let flags = context.flags();
-    let how = format!("longhaul watch {id}{flags}, longhaul cancel {id}{flags}");
+    let how = format!("`longhaul watch {id}{flags}`, `longhaul cancel {id}{flags}`");
     let Some(if_cut) = if_cut else {
         if !is_driven {
             return format!("detached; no process runs {id} ({how})");
@@ -147,7 +143,7 @@ fn quit_message(
         let state = match status.filter(|status| *status != running) {
             Some(status) if status == asks => {
                 return format!(
-                    "detached; {id} waits for an answer (longhaul answer {id}{flags}, longhaul cancel {id}{flags})"
+                    "detached; {id} waits for an answer (`longhaul answer {id}{flags}`, `longhaul cancel {id}{flags}`)"
                 );
             }
             Some(status) => format!("is {status}"),
@@ -158,7 +154,7 @@ fn quit_message(
     let why = if_cut.reason.message();
     if if_cut.is_lost() {
         return format!(
-            "{id} was lost on exit: {why}; to run it again: longhaul again {id}{flags}"
+            "quitting closed the connection of {id}, so it is lost: {why}; to run it again: `longhaul again {id}{flags}`"
         );
     }
     let now = context.clock.now().wall;

@@ -189,7 +189,7 @@ pub(super) fn print_outcome(
                 OnInput::Ask | OnInput::Decline => "",
             };
             format!(
-                "{id} asks{asked_for}{no_defaults}: {asks} Answer it: longhaul answer {id}{flags}"
+                "{id} asks{asked_for}{no_defaults}: {asks} Answer it: `longhaul answer {id}{flags}`"
             )
         }
         Status::Running | Status::Paused => return Ok(()),

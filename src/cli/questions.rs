@@ -42,7 +42,7 @@ pub(super) fn question_lines(
         timing = format!("{asked_for}, {timing}");
     }
     if let Some(deadline) = deadline(task) {
-        timing = format!("{timing}, answer before {}", format::clock(deadline, now));
+        timing = format!("{timing}, answer by {}", format::clock(deadline, now));
     }
     out.push(timing);
     out.push(String::new());

@@ -112,6 +112,9 @@ pub struct TaskEnd {
 const ATTEMPTS_KEPT: usize = 16;
 
 impl Task {
+    /// The name of the tool of an imported task, which no server tells.
+    pub const NO_TOOL: &str = "imported task";
+
     /// Whether it is unfinished and in the list.
     pub fn is_open(&self) -> bool {
         !self.status.is_settled() && self.forgotten_at.is_none()

@@ -17,7 +17,7 @@ pub enum Activity {
     /// The connection was lost.
     Disconnected,
     /// No longhaul was running to watch it.
-    #[strum(serialize = "no longhaul running")]
+    #[strum(serialize = "no longhaul process")]
     Unwatched,
     /// A question waited for the user's answer.
     Asking,

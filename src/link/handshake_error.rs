@@ -165,7 +165,7 @@ impl HandshakeError {
 }
 
 fn refused(name: &ServerName, url: &str, why: &str) -> String {
-    format!("{name} at {url} refused the handshake ({why})")
+    format!("{name} refused the MCP handshake at {url} ({why})")
 }
 
 /// The message for a server that can't be reached.
@@ -211,7 +211,7 @@ mod tests {
         let why = "no common version".to_owned();
         assert_eq!(
             message(&HandshakeError::Incompatible { why }),
-            "lab at http://x/ refused the handshake (no common version)"
+            "lab refused the MCP handshake at http://x/ (no common version)"
         );
     }
 }

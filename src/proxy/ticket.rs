@@ -20,7 +20,7 @@ pub(super) fn tools() -> [Value; 2] {
             "name": COLLECT,
             "title": "Collect a result",
             "description": "Waits for a long-running tool call and returns its result. Call it with the id from an \
-                answer that begins with \"Still running as\"; if it is still running, use this tool again. It never \
+                answer that begins with \"Still running as\" or \"Queued as\"; if it is still running, use this tool again. It never \
                 runs anything a second time.",
             "inputSchema": {
                 "type": "object",

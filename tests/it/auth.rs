@@ -1075,14 +1075,14 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
     let url = world.url();
     let mut screen = env.env.open(&["attach", &id], (120, 36));
     screen.wait_for("or run `longhaul");
-    for words in [&["ls", "--needs-me", "--json"][..], &["ls", "--json"]] {
+    for words in [&["ls", "--needs-you", "--json"][..], &["ls", "--json"]] {
         let listed = env.run(words).document();
         assert_eq!(listed[0]["contact"], "needs-login", "{words:?}: {listed}");
     }
     let shown = env.run(&["show", &id]);
     let waits = "waiting: the server needs sign-in, credentials or approval";
     assert!(shown.out.contains(waits), "{shown:#?}");
-    assert!(env.run(&["ls"]).out.contains("running, waiting"));
+    assert!(env.run(&["ls"]).out.contains("running, needs sign-in"));
     let (running, page) = env.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));

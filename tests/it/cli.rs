@@ -415,7 +415,7 @@ fn task_json_has_every_field_and_null_for_missing_values() {
         (vec!["--status", "completed"], 1),
         (vec!["--tag", "x"], 1),
         (vec!["--new"], 0),
-        (vec!["--needs-me"], 0),
+        (vec!["--needs-you"], 0),
     ] {
         let arguments = [vec!["ls", "--json"], filter.clone()].concat();
         assert_eq!(
@@ -828,7 +828,7 @@ fn hints_at_a_task_in_another_session() {
         (listed.code, listed.err.as_str()),
         (
             Some(0),
-            "no tasks in session default; session demo has 2: longhaul --session demo ls\n"
+            "no tasks in session default; session demo has 2: `longhaul --session demo ls`\n"
         )
     );
     let document = run(state, &["--session", "demo", "ls", "--json"]).document();
@@ -1168,7 +1168,7 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     let note = format!(
-        "detached from {id} (longhaul watch {id}, longhaul cancel {id}); it has lost its connection: likely ("
+        "detached from {id} (`longhaul watch {id}`, `longhaul cancel {id}`); it has lost its connection: likely ("
     );
     assert!(ran.err.contains(&note), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);
@@ -1593,7 +1593,7 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("was lost on exit") && !ran.err.contains("detached;"),
+        ran.err.contains("so it is lost") && !ran.err.contains("detached;"),
         "{ran:#?}"
     );
 }

@@ -256,7 +256,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             "cline",
             "plain",
-            "put it in the environment variable PLAIN_TOKEN",
+            "set the environment variable PLAIN_TOKEN to it",
         ),
         ("cline", "plain", "plain http to another machine"),
         (".gemini", "events", "HTTP+SSE"),
@@ -330,7 +330,7 @@ fn the_empty_screen_previews_an_import() {
     screen.press("q3");
     screen.wait_for_line(&["lab", "/mcp"]);
     screen.press("i");
-    screen.wait_for("nothing is new");
+    screen.wait_for("nothing new to import");
     screen.press("n");
     // What may not go out without a word is asked for at once; later is an answer too.
     write(format!(

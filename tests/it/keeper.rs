@@ -88,7 +88,7 @@ fn a_call_outlives_the_client_that_started_it() {
         if signal == Signal::INT {
             assert!(
                 ended.err.contains(&format!(
-                    "detached; {id} keeps running (longhaul watch {id}, longhaul cancel {id})"
+                    "detached; {id} keeps running (`longhaul watch {id}`, `longhaul cancel {id}`)"
                 )),
                 "{ended:#?}"
             );
@@ -122,11 +122,11 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: the keeper keeps 1 call ");
+    screen.wait_for("q quit: 1 call stays with the keeper");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
-        screen.text().contains("the keeper keeps 1 call; to watch"),
+        screen.text().contains("1 call stays with the keeper; to watch"),
         "{}",
         screen.text()
     );
@@ -245,7 +245,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
         &url,
         "resumable_data_processing",
         "dataset_name=eu",
-        "total_records=400",
+        "total_records=100000",
         "delay_ms=50",
     ]);
     let status = kept.ok(&["keeper", "status"]).out;
@@ -276,7 +276,7 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     });
     screen.press("q");
     assert_eq!(screen.end().0, 0);
-    kept.ok(&["wait", &id]);
+    kept.ok(&["cancel", &id]);
 }
 
 #[test]

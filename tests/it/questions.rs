@@ -149,7 +149,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     );
 
     // Everything that reads the session tells of it, and nothing of it steers a terminal.
-    let list = run(state, &["--json", "ls", "--needs-me"]).document();
+    let list = run(state, &["--json", "ls", "--needs-you"]).document();
     assert_eq!(list[0]["questions"][0]["key"], asks[0]["key"]);
     let shown = run(state, &["show", &id]);
     assert!(
@@ -302,7 +302,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     let server = AskingServer::start();
     let mut tui = env.open(&["-s", &server.url(), "call", "deploy"], (120, 36));
     answer(&mut tui, choice, "l");
-    tui.wait_for("Answer it: longhaul answer ");
+    tui.wait_for("Answer it: `longhaul answer ");
     assert_eq!(tui.end().0, 6, "{}", tui.text());
     assert!(server.answers().is_empty());
 
@@ -311,7 +311,7 @@ fn a_question_on_a_terminal_is_declined_or_left_for_later() {
     let url = server.url();
     let waits = ["-s", &url, "call", "deploy", "--on-input", "ask"];
     let mut tui = env.open(&waits, (120, 36));
-    tui.wait_for("Answer it: longhaul answer ");
+    tui.wait_for("Answer it: `longhaul answer ");
     assert_eq!(tui.end().0, 6, "{}", tui.text());
 }
 
@@ -555,7 +555,7 @@ fn a_question_beside_the_only_call_reaches_the_user() {
         );
         assert_eq!(ran.code, Some(6), "{ran:#?}");
         let id = ran.events()[0]["id"].as_str().unwrap().to_owned();
-        let list = run(state, &["--json", "ls", "--needs-me"]).document();
+        let list = run(state, &["--json", "ls", "--needs-you"]).document();
         assert_eq!(list[0]["id"], *id);
         assert_eq!(list[0]["questions"][0]["shared_with"], json!([]));
         let answered = run(state, &["answer", &id, answer]);
@@ -616,7 +616,7 @@ fn a_question_survives_a_cut_and_a_kill_and_is_answered_once() {
     );
     assert_eq!(ran.code, Some(6), "{ran:#?}");
     let second = ran.events()[0]["id"].as_str().unwrap().to_owned();
-    let list = run(state, &["--json", "ls", "--needs-me"]).document();
+    let list = run(state, &["--json", "ls", "--needs-you"]).document();
     let mut found: Vec<(&str, &str)> = list
         .as_array()
         .unwrap()

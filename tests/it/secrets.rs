@@ -357,8 +357,8 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.wait_for("lab needs consent");
     screen.press("n");
     // The sentence wraps after its first word.
-    screen.wait_for("`longhaul servers consent lab`. In");
-    screen.wait_for("the list, press L to fix this");
+    screen.wait_for("`longhaul servers consent lab`.");
+    screen.wait_for("press L to fix this");
     screen.press("\x1b");
     screen.wait_for("! needs you");
     screen.press("L");
@@ -407,8 +407,8 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.wait_for("lab needs consent");
     screen.press("n");
     // The sentence wraps after its first word.
-    screen.wait_for("`longhaul servers consent lab`. In");
-    screen.wait_for("the list, press L to fix this");
+    screen.wait_for("`longhaul servers consent lab`.");
+    screen.wait_for("press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(
         env.path(),
@@ -444,7 +444,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     screen.wait_for_line(&["waiting", "needs $LAB_TOKEN"]);
     screen.press("3");
     screen.wait_for("needs the variable LAB_TOKEN");
-    screen.wait_for("0 requests");
+    screen.wait_for("3 tools, resumable streams");
     // Nothing left this one: whatever the server read, the first one sent.
     let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");
     assert!(plain.shared.heads.lock().unwrap().iter().all(knows));

@@ -367,7 +367,7 @@ fn adding_a_stdio_server_approves_its_command() {
     assert!(environment.starts_with(" a b "), "{environment}");
     let before = written(state);
     for (wrong, words) in [
-        (&["add", "x"][..], "<URL>"),
+        (&["add", "x"][..], "NAME URL"),
         (&["add", "x", "sh", script], "unexpected argument"),
         (&["add", "x", script], "longhaul servers add x -- COMMAND"),
         (&["add", "x", "--env", "A=b"], "--env"),

@@ -41,7 +41,7 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
         }
     }
     lines.push(
-        "A record for bug reports, without secrets. Each text is replaced by its size.".to_owned(),
+        "A record for bug reports, without secrets. Text from you and from servers is replaced by its size.".to_owned(),
     );
     lines.push(format!(
         "To include the text: longhaul export {id}{flags} --with-content"

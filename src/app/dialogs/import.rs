@@ -24,7 +24,7 @@ pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {
     let mut items = match new {
         0 => vec![MenuItem::new(
             'n',
-            "close; nothing is new",
+            "close; nothing new to import",
             MenuAction::Close,
         )],
         _ => vec![MenuItem::new('n', "not now", MenuAction::Close), take],

@@ -34,7 +34,7 @@ pub fn waits(state: &State, task: &Task, key: &str, now: Stamp) -> String {
     };
     let until = task.server_task.as_ref().and_then(ServerTask::expires_at);
     match until {
-        Some(until) => format!("{waits}, answer before {}", state.clock_day(until)),
+        Some(until) => format!("{waits}, answer by {}", state.clock_day(until)),
         None => format!("{waits}, no deadline"),
     }
 }

@@ -46,7 +46,7 @@ pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
         return true;
     }
     if word == "save-view" && rest.is_empty() {
-        state.reply("give the view a name: save-view NAME");
+        state.reply("give the view a name: :save-view NAME");
         return true;
     }
     if rest.is_empty() {

@@ -25,7 +25,7 @@ pub(in crate::cli) struct GlobalArgs {
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, global = true)]
     pub(in crate::cli) session: Option<String>,
     // Read without clap's `env`, which would show it as required in every usage line.
-    /// Directory for sessions [env: LONGHAUL_STATE_DIR]
+    /// Directory for sessions, sign-ins and logs [env: LONGHAUL_STATE_DIR]
     #[arg(long, value_name = "DIR", global = true)]
     pub(in crate::cli) state_dir: Option<PathBuf>,
     /// Use the session on MACHINE, through ssh (any name that ssh accepts); empty means the local machine [env: LONGHAUL_HOST]
@@ -53,7 +53,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Refuse anything that would change tasks, sessions or the configuration.
     #[arg(long, global = true)]
     pub(in crate::cli) readonly: bool,
-    /// Start no keeper: this process runs the calls, unless another longhaul already runs the session; exiting cuts them off [env: LONGHAUL_KEEPER=0]
+    /// Start no keeper: the first longhaul process of the session runs its calls, and they lose their connection when it exits [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(in crate::cli) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).

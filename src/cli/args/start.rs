@@ -51,7 +51,7 @@ pub(in crate::cli) struct StartArgs {
     /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call would survive that, and refuse
+    /// Print the id and exit; the keeper runs the call. With --no-keeper, wait until the call would survive that, and refuse
     /// a call that never would.
     #[arg(long)]
     pub(in crate::cli) detach: bool,

@@ -119,7 +119,7 @@ impl Wanted<'_> {
                 || driver.contact(task) == Connectivity::NeedsLogin
         };
         (ls.status.is_empty() || ls.status.iter().any(has_status))
-            && (!(ls.needs_me || self.view.needs_only) || needs_you())
+            && (!(ls.needs_you || self.view.needs_only) || needs_you())
             && (!ls.new || task.status.is_settled() && !task.end.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.from.as_ref().is_none_or(is_from))
@@ -183,7 +183,7 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
         })?;
     let flags = context.flags_to(&name, &context.default_session);
     Some(format!(
-        "no tasks in session {}; session {name} has {count}: longhaul{flags} ls",
+        "no tasks in session {}; session {name} has {count}: `longhaul{flags} ls`",
         context.paths.session()
     ))
 }
@@ -207,7 +207,7 @@ fn row(
         ) => {
             format!("{label}, {}", contact.label())
         }
-        (None, Connectivity::NeedsLogin) => format!("{label}, waiting"),
+        (None, Connectivity::NeedsLogin) => format!("{label}, needs sign-in"),
         _ => label.to_owned(),
     };
     let state = match task.forgotten_at {

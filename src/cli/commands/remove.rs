@@ -105,7 +105,7 @@ fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
     if !forgotten.is_empty() {
         let flags = context.flags();
         context.info(&format!(
-            "to undo within seven days: longhaul rm --undo {}{flags}",
+            "to undo within seven days: `longhaul rm --undo {}{flags}`",
             ids_of(forgotten).join(" ")
         ));
     }
@@ -146,9 +146,9 @@ fn forget_settled(
     let count = text::plural(tasks.len(), "task");
     context.print(&format!("{count} removed"))?;
     if !owed.is_empty() {
-        let ids = ids_of(&owed).join(" ");
+        let (ids, flags) = (ids_of(&owed).join(" "), context.flags());
         context.info(&format!(
-            "not removed, because agents have not collected their results: {ids}"
+            "not removed, because agents have not collected their results: {ids}; `longhaul rm {ids}{flags}` removes them anyway"
         ));
     }
     report_undo(context, &tasks);

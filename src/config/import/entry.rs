@@ -264,7 +264,7 @@ impl<'e> EntryReader<'e> {
             };
             self.unset.push(UnsetVariable {
                 note: format!(
-                    "the secret in its {header} header was not copied; put it in the environment variable {variable}"
+                    "the secret in its {header} header was not copied; set the environment variable {variable} to it"
                 ),
                 written: secret.to_owned(),
                 name: variable.clone(),
@@ -430,7 +430,7 @@ impl<'e> EntryReader<'e> {
                 name: name.to_owned(),
                 written: value,
                 note: format!(
-                    "the secret in its variable {name} was not copied; set {name} yourself"
+                    "the secret in its variable {name} was not copied; set the environment variable {name} to it"
                 ),
             });
             return Ok(Template::parse(format!("${{{name}}}"))?);

@@ -27,14 +27,16 @@ pub(super) enum WithheldError {
         "{0} is a stdio server, but its command is not in this configuration, or this process is read-only; to add it: longhaul servers add {0} -- COMMAND"
     )]
     NoProgram(ServerName),
-    #[error("{name} needs {variable}, but {variable} is not set here; the program was not started")]
+    #[error(
+        "the program of {name} was not started: {variable} is not set; set it in the shell from which you run longhaul"
+    )]
     ProgramVariable { name: ServerName, variable: String },
     #[error(
         "the headers of {0} in the configuration would travel over plain http, unencrypted; nothing was sent. Use an https:// URL, or pass --insecure-http each time"
     )]
     Cleartext(ServerName),
     #[error(
-        "{name} needs {variable} for its {header} header, but {variable} is not set here; nothing was sent"
+        "nothing was sent to {name}: {variable} (for its {header} header) is not set; set it in the shell from which you run longhaul"
     )]
     HeaderVariable {
         name: ServerName,

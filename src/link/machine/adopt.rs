@@ -22,9 +22,6 @@ use crate::{
 
 /// The maximum number of tasks adopted at once: each is a row, a record on disk and polled from then on.
 const ADOPTED: usize = 10_000;
-/// The name of the tool of an imported task, which no server tells.
-const NO_TOOL: &str = "imported task";
-
 impl Link {
     /// Carries out the requests that wait until the server is connected.
     pub(super) fn tend_queued(&mut self) {
@@ -259,7 +256,7 @@ impl Link {
         let call = NewCall::new(
             id.clone(),
             self.record.name.clone(),
-            NO_TOOL.to_owned(),
+            Task::NO_TOOL.to_owned(),
             "{}".to_owned(),
         );
         let mut task = Task::new(now.wall, call);

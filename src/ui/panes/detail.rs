@@ -348,7 +348,7 @@ fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, 
     }
     let end = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
     let legend = format!(
-        "   {} live  {} disconnected  {} computer asleep  {} no longhaul running  {} replay  {} gap",
+        "   {} live  {} disconnected  {} computer asleep  {} no longhaul process  {} replay  {} gap",
         signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
     );
     let columns = usize::from(region.columns());

@@ -208,7 +208,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     if state.is_stale() {
         parts.extend(saved);
         let unknown = if is_short {
-            "It may be out of date."
+            "This list may be out of date."
         } else {
             "The current server state is unknown."
         };

@@ -158,11 +158,7 @@ fn heading<'t>(
         (to_done, "just finished"),
     ]);
     let count = counts.count.saturating_sub(paused);
-    let mut heading = if count == 0 && !beside.is_empty() {
-        format!(" {name}")
-    } else {
-        format!(" {name} {}", text::grouped(count))
-    };
+    let mut heading = format!(" {name} {}", text::grouped(count));
     if !inside.is_empty() {
         heading = format!("{heading} ({inside})");
     }

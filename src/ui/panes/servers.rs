@@ -81,11 +81,14 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
             _ if server.capabilities.is_process => "stdio server",
             Some(true) => "resumable streams",
             Some(false) => "the last stream had no event ids",
+            None if server.requests == 0 => "not contacted yet",
             None => "no event ids seen yet",
         }
         .to_owned(),
     );
-    parts.push(text::plural(server.requests, "request"));
+    if server.requests > 0 {
+        parts.push(text::plural(server.requests, "request"));
+    }
     let latency = server.latency.map(latency_text);
     parts.extend(latency.map(|it| format!("latency {it}")));
     let gone_from = server

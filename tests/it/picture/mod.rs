@@ -1,4 +1,4 @@
-//! The moving picture in the README: the real program on the demo, as `assets/recording.txt` plays it.
+//! The animation in the README: the real program on the demo, as `assets/recording.txt` plays it.
 //!
 //! `LONGHAUL_PICTURE=write cargo test --test it picture::` makes `assets/demo.svg`. Without the variable, the tests only
 //! check that the picture and the script belong together.

@@ -29,10 +29,10 @@ pub(super) fn report_adopted(
             (None, Some(id)) => format!(", client id {id}"),
             (None, None) => String::new(),
         };
+        let title = format::task_title(&task);
         let line = format!(
-            "{id} {}: {} on {}{their_id}",
-            task.state_label(),
-            format::task_title(&task).trim_end(),
+            "{id} added: {} on {}{their_id}",
+            title.trim_end(),
             task.server
         );
         context.print(&line)?;

@@ -162,7 +162,7 @@ fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut 
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
             format!("{} (not set here)", obstacle.message()),
-            "set it where you start longhaul",
+            "set it in the shell from which you run longhaul",
         ),
         None => {
             let Some(why) = server.program.as_ref().and_then(why_not_started) else {
@@ -409,7 +409,7 @@ fn report_resumability(
             next,
         );
     } else {
-        let message = format!("can resume calls by {}", ways.join(" or "));
+        let message = format!("ways to resume its calls: {}", ways.join(", "));
         checks.ok(message);
     }
 }

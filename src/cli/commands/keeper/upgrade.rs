@@ -93,7 +93,7 @@ fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError
     let Upgraded { status, paused_ms } = upgraded;
     let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
     let line = format!(
-        "keeper {} now runs longhaul {}, with {}; connections were down for {paused_ms} ms",
+        "keeper process {} now runs longhaul {}, with {}; connections were down for {paused_ms} ms",
         status.pid,
         status.version,
         match status.unsettled {

@@ -32,7 +32,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
         }
         Some(url) => http(context, name, url)?,
         None if add.command.is_empty() => {
-            let message = "give a URL or a command: longhaul servers add NAME <URL>, or longhaul servers add NAME -- <COMMAND>";
+            let message = "give a URL or a command: `longhaul servers add NAME URL`, or `longhaul servers add NAME -- COMMAND`";
             return Err(CliError::usage(message));
         }
         None => Endpoint::Stdio(program(add)?),

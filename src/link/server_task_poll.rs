@@ -25,6 +25,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// How long we ask a server to keep a core task: a day, so that a task survives more than a lunch break.
 pub(super) const TTL_WISH_MS: u64 = 86_400_000;
+/// A `tasks/result` that was open for this long did its work, although it ended without an answer.
+const FETCH_HELD: Duration = Duration::from_secs(10);
 /// After a notification, the task is polled this soon.
 const SOON: Duration = Duration::from_millis(250);
 
@@ -52,6 +54,11 @@ pub(super) struct ServerTaskPoll {
     pub(super) result_refusals: u32,
     /// `tasks/result` is out on this exchange.
     pub(super) fetching: Option<ExchangeId>,
+    /// When `tasks/result` was last sent, and from when it may be sent again.
+    pub(super) fetched_at: Mono,
+    pub(super) fetch_from: Mono,
+    /// How often in a row it soon ended without an answer, while polls find the task.
+    pub(super) fetch_failures: u32,
     /// The keys of the questions that came on that exchange.
     pub(super) asked_here: Vec<String>,
     /// Whether the server notifies us of its changes.
@@ -94,6 +101,18 @@ impl ServerTaskPoll {
         wait.max(self.pace(task))
     }
 
+    /// `tasks/result` ended without an answer. Returns whether that is the first time after it had stayed open.
+    pub(super) fn fetch_failed(&mut self, now: Mono, at_least: Duration) -> bool {
+        self.fetching = None;
+        if now.since(self.fetched_at) >= FETCH_HELD {
+            self.fetch_failures = 0;
+        }
+        let wait = doubled(FIRST_RETRY, self.fetch_failures, SLOWEST);
+        self.fetch_from = now.after(wait.max(at_least));
+        self.fetch_failures = self.fetch_failures.saturating_add(1);
+        self.fetch_failures == 1
+    }
+
     /// The server does not know the task. Returns whether that proves that it is gone.
     pub(super) fn is_gone(&mut self, now: Mono) -> bool {
         if self.refusals.is_none() {
@@ -122,6 +141,7 @@ impl ServerTaskPoll {
 
     /// The server can be reached again: tasks that wait after a failure are polled now.
     pub(super) fn back_in_contact(&mut self, now: Mono) {
+        self.fetch_from = now;
         if self.failures > 0
             && let Some(next) = &mut self.next
         {

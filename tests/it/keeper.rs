@@ -126,7 +126,9 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
-        screen.text().contains("1 call stays with the keeper; to watch"),
+        screen
+            .text()
+            .contains("1 call stays with the keeper; to watch"),
         "{}",
         screen.text()
     );

@@ -415,6 +415,9 @@ impl Link {
         let (Some(served), Some(task)) = (&active.served, &active.task.server_task) else {
             return;
         };
+        if self.now.mono < served.fetch_from {
+            return;
+        }
         let server_task = task.id.clone();
         if let Some(exchange) = served.fetching {
             // One of a session that is gone may look open for ever, and nothing is asked there any more.
@@ -431,7 +434,7 @@ impl Link {
         if let Some(active) = self.tasks.get_mut(id)
             && let Some(served) = &mut active.served
         {
-            served.fetching = Some(exchange);
+            (served.fetching, served.fetched_at) = (Some(exchange), self.now.mono);
             served.asked_here.clear();
             active.answers.restart_wait();
         }
@@ -446,14 +449,26 @@ impl Link {
             return;
         };
         served.fetching = None;
+        let was_withheld = std::mem::take(&mut served.fetch_failures) > 0;
         let state = active.task.server_task.as_ref().map(|task| task.state);
         match outcome {
             _ if state == Some(TaskState::Cancelled) => self.conclude(id, Status::Cancelled, None),
-            Ok(result) => self.took_result(id, result),
+            // Some servers let the work fail when it is cancelled.
+            Err(_) if state == Some(TaskState::Failed) && active.was_cancelled() => {
+                self.conclude(id, Status::Cancelled, None);
+            }
+            Ok(result) => {
+                if was_withheld {
+                    active.task.notice = None;
+                }
+                self.took_result(id, result);
+            }
             Err(error) if error.code == -32602 && state != Some(TaskState::Failed) => {
                 self.result_refused(id, &error);
             }
-            Err(_) if active.was_cancelled() => self.look_soon(id),
+            Err(_) if active.was_cancelled() && state != Some(TaskState::Completed) => {
+                self.look_soon(id);
+            }
             Err(error) => {
                 self.fail_with(id, TaskErrorKind::Protocol, error);
             }
@@ -481,11 +496,21 @@ impl Link {
 
     /// The stream of `tasks/result` ended without an answer; the next poll says whether it is still wanted.
     fn fetch_ended(&mut self, id: &TaskId, why: &str, at_least: Option<Duration>) {
-        if let Some(served) = self.served_mut(id) {
-            served.fetching = None;
-            if served.next.is_some() {
-                self.poll_failed(id, why.to_owned(), at_least);
-            }
+        let now = self.now;
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        let Some(served) = &mut active.served else {
+            return;
+        };
+        if !served.fetch_failed(now.mono, at_least.unwrap_or_default()) {
+            // The polls between them show the connection; a line for each would flood the log.
+            active.notice(
+                now,
+                format!("the server does not hand over the result: {why}"),
+            );
+        } else if served.next.is_some() {
+            self.poll_failed(id, why.to_owned(), at_least);
         }
     }
 

@@ -1057,3 +1057,72 @@ fn a_subscription_ends_with_the_last_task() {
     assert!(bench.closed.contains(&listen));
     assert_eq!(bench.count("subscriptions/listen"), 1);
 }
+
+/// Lets time pass while a core task is asked for: polls show `status`, and `tasks/result` gets `outcome`. Returns how many
+/// of the latter were sent.
+fn withhold_result(
+    bench: &mut Bench,
+    seconds: u64,
+    status: &str,
+    outcome: impl Fn(&mut Bench, ExchangeId),
+) -> usize {
+    let (mut seen, mut fetches) = (0, 0);
+    for _ in 0..seconds * 10 {
+        while let Some((_, exchange, request)) = bench.sent.get(seen).cloned() {
+            seen += 1;
+            let Method::Post { body, .. } = &request.method else {
+                continue;
+            };
+            if body.contains("tasks/get") || body.contains("tasks/cancel") {
+                let shape = json!({"taskId": "t", "status": status, "pollInterval": 1000});
+                bench.answer_on(exchange, body, &shape);
+            } else if body.contains("tasks/result") {
+                fetches += 1;
+                outcome(bench, exchange);
+            }
+        }
+        bench.wait(Duration::from_millis(100));
+    }
+    fetches
+}
+
+#[test]
+fn a_result_that_does_not_come_is_asked_for_less_and_less_often() {
+    let refuse = |bench: &mut Bench, exchange| bench.bring(exchange, refused(500));
+    let end = |bench: &mut Bench, exchange| {
+        bench.bring(exchange, opened());
+        bench.bring(exchange, ExchangeEvent::Ended);
+    };
+    let outcomes: [(&str, fn(&mut Bench, ExchangeId)); 2] =
+        [("completed", refuse), ("input_required", end)];
+    for (status, outcome) in outcomes {
+        let mut bench = core_task_that_asks();
+        let fetches = withhold_result(&mut bench, 3600, status, outcome);
+        assert!((30..80).contains(&fetches), "{status}: {fetches}");
+        assert!(
+            bench.view().task.seq < 40,
+            "{status}: its history is flooded"
+        );
+        let notice = bench.view().task.notice.clone().unwrap_or_default();
+        assert!(
+            notice.contains("hand over the result"),
+            "{status}: {notice}"
+        );
+    }
+}
+
+#[test]
+fn a_cancelled_task_that_the_server_lets_fail_is_cancelled() {
+    let mut bench = core_task_that_asks();
+    bench.ask(SessionRequest::Cancel(id()));
+    let error = |bench: &mut Bench, exchange| {
+        let (_, request_id) = bench.last_post("tasks/result");
+        let data = json!({"jsonrpc": "2.0", "id": request_id,
+            "error": {"code": -32603, "message": "aborted"}});
+        bench.bring(exchange, opened());
+        bench.bring(exchange, event("e", &data));
+    };
+    let fetches = withhold_result(&mut bench, 20, "failed", error);
+    assert_eq!(bench.status(), &Status::Cancelled);
+    assert!(fetches < 4, "{fetches}");
+}

@@ -3,7 +3,10 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::io::{ExchangeId, SaveToken};
+use super::{
+    io::{ExchangeId, SaveToken},
+    queued_requests::Wanted,
+};
 use crate::{
     domain::{Mono, ProtocolVersion, RequestError, SessionRequestId, TaskId, TaskKind, Tool, text},
     protocol::{Body, HttpError},
@@ -18,8 +21,7 @@ pub(super) const SHORT: Duration = Duration::from_secs(30);
 const POLL_WITHIN: Duration = Duration::from_secs(20);
 /// How long a ping may take.
 const PING_WITHIN: Duration = Duration::from_secs(20);
-
-/// The longest time that waiting changes are kept from the screen.
+/// How long it may take to read a stream a second time.
 const REREAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long a program may take until it answers its first request: many are downloaded when they start, or load a model.
 const PROGRAM_STARTS_WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -86,6 +88,8 @@ pub(super) enum RequestKind {
     /// A request of a caller behind `longhaul proxy`.
     Forward {
         ask: SessionRequestId,
+        /// What is queued if the server refuses it for a session that it does not know; it has not run then.
+        again: Option<Box<Wanted>>,
     },
     /// A response to a request of the server, or a notification that nothing depends on. Holds the task and the key of
     /// the question that it answers, if it answers one.

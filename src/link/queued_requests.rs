@@ -17,6 +17,8 @@ pub(super) enum Wanted {
         method: String,
         params: String,
         host: Box<HostProfile>,
+        /// Whether it was refused before, for a session that the server does not know.
+        is_repeated: bool,
     },
     /// The checkpoints of this client.
     Checkpoints {

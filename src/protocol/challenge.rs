@@ -92,15 +92,20 @@ enum Item<'t> {
 }
 
 /// Parses the next scheme or parameter of a list of challenges; also returns the remaining text.
-fn next(text: &str) -> Option<(Item<'_>, &str)> {
-    let text = text.trim_start_matches([' ', '\t', ',']);
-    let end = text.find(|letter| !is_token(letter)).unwrap_or(text.len());
-    let (word, rest) = text.split_at_checked(end)?;
-    if word.is_empty() {
+fn next(mut text: &str) -> Option<(Item<'_>, &str)> {
+    let (word, rest) = loop {
+        text = text.trim_start_matches([' ', '\t', ',']);
+        let end = text.find(|letter| !is_token(letter)).unwrap_or(text.len());
+        let (word, rest) = text.split_at_checked(end)?;
+        if !word.is_empty() {
+            break (word, rest);
+        }
+        if text.is_empty() {
+            return None;
+        }
         // Neither: a token68 value or garbage. Skip it.
-        let rest = text.trim_start_matches(|letter| letter != ',');
-        return if rest.is_empty() { None } else { next(rest) };
-    }
+        text = text.trim_start_matches(|letter| letter != ',');
+    };
     let value = rest
         .trim_start_matches([' ', '\t'])
         .strip_prefix('=')
@@ -172,6 +177,10 @@ mod tests {
             (r#"Basic realm="x", scope="a""#, None),
             ("", None),
             (", ,==,\"", None),
+            (
+                &format!("Bearer {}scope=a", "=,".repeat(100_000)),
+                Some((None, Some("a".to_owned()), None)),
+            ),
             (r#"Bearer scope="a b:c"#, Some((None, scope(), None))),
         ] {
             assert_eq!(parse(text), expected, "{text}");

@@ -426,7 +426,9 @@ impl Inner {
             _ if compressed.is_some() && length != Some(0) => Body::Other { media: compressed },
             Some("text/event-stream") => Body::Stream,
             _ if length == Some(0) => Body::Empty,
-            Some("application/json") => Body::Json,
+            Some(media) if may_be_json(media) => Body::Json,
+            // Some frameworks name no type.
+            None => Body::Json,
             _ => Body::Other {
                 media: media.map(|media| self.secrets.mask(&media).into_owned()),
             },
@@ -457,6 +459,12 @@ impl Inner {
         };
         Head::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))
     }
+}
+
+/// Whether servers send JSON-RPC responses under this media type.
+fn may_be_json(media: &str) -> bool {
+    let is_json = media.starts_with("application/json") || media.ends_with("+json");
+    is_json || media == "text/plain"
 }
 
 /// Reads the body of a response other than 2xx, as far as it arrives in time.

@@ -4,13 +4,18 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use axum::{Router, routing::post};
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::post,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -115,6 +120,92 @@ fn an_idle_host_does_not_keep_the_keeper() {
     let result = host.call("crunch", &arguments);
     assert!(text(&result).contains("1 step"), "{result}");
     assert!(kept.keeper().is_some());
+    host.close();
+}
+
+/// A server with sessions, whose names it gives and forgets; the methods that it got, each with its session.
+fn sessions_of_a_server() -> (Arc<Mutex<Vec<String>>>, String) {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let list = Arc::clone(&heard);
+    let handle = async move |head: HeaderMap, body: String| -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let session = head.get("mcp-session-id");
+        let session = session.map_or("-", |id| id.to_str().unwrap());
+        let method = message["method"].as_str().unwrap_or_default();
+        let count = {
+            let mut heard = list.lock().unwrap();
+            let is_expired = method == "prompts/list"
+                && !heard.iter().any(|one| one.starts_with("prompts/list"));
+            heard.push(format!("{method} {session}"));
+            if is_expired {
+                return StatusCode::NOT_FOUND.into_response();
+            }
+            heard
+                .iter()
+                .filter(|one| one.starts_with("initialize "))
+                .count()
+        };
+        let mut response = server::answer_with_one_tool("slow", "work", &message);
+        if method == "initialize" {
+            let id = format!("s{count}").parse().unwrap();
+            response.headers_mut().insert("mcp-session-id", id);
+        }
+        response
+    };
+    let list = Arc::clone(&heard);
+    let ended = async move || list.lock().unwrap().push("ended".to_owned());
+    let routes = post(handle).delete(ended);
+    let addr = server::serve(Router::new().route("/mcp", routes));
+    (heard, format!("http://{addr}/mcp"))
+}
+
+#[test]
+fn the_session_of_an_idle_host_goes_on_with_the_next_keeper() {
+    let kept = Kept::new();
+    let (heard, url) = sessions_of_a_server();
+    let mut host = AgentHost::start(&kept, &[&url], &json!({}));
+    host.request("resources/list", &json!({}));
+    until("the keeper exits", || kept.keeper().is_none());
+    host.request("resources/read", &json!({"uri": "x:1"}));
+    let heard = heard.lock().unwrap().clone();
+    let is_there = |line: &str| heard.iter().any(|one| one == line);
+    assert!(
+        is_there("resources/list s1") && is_there("resources/read s1"),
+        "{heard:?}"
+    );
+    assert!(!is_there("ended"), "{heard:?}");
+    host.close();
+}
+
+#[test]
+fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
+    let kept = Kept::new();
+    let (_, url) = sessions_of_a_server();
+    let mut host = AgentHost::start(&kept, &[&url], &json!({}));
+    host.request("resources/subscribe", &json!({"uri": "x:1"}));
+    let keeper = kept.keeper();
+    // Longer than a keeper without work stays.
+    until("the keeper is old", || {
+        kept.keeper_age() > Duration::from_secs(12)
+    });
+    assert_eq!(kept.keeper(), keeper);
+    host.request("resources/unsubscribe", &json!({"uri": "x:1"}));
+    until("the keeper exits", || kept.keeper().is_none());
+    host.close();
+}
+
+#[test]
+fn a_request_that_an_expired_session_refuses_is_sent_again() {
+    let kept = Kept::new();
+    let (heard, url) = sessions_of_a_server();
+    let mut host = AgentHost::start(&kept, &[&url], &json!({}));
+    host.request("prompts/list", &json!({}));
+    let heard = heard.lock().unwrap().clone();
+    let is_there = |line: &str| heard.iter().any(|one| one == line);
+    assert!(
+        is_there("prompts/list s1") && is_there("prompts/list s2"),
+        "{heard:?}"
+    );
     host.close();
 }
 

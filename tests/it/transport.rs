@@ -314,6 +314,22 @@ async fn another_kind_of_body_is_read_and_dropped() {
     );
 }
 
+#[tokio::test]
+async fn takes_json_under_the_media_types_that_servers_use() {
+    for kind in [
+        "",
+        "Content-Type: text/plain\r\n",
+        "Content-Type: application/json-rpc\r\n",
+        "Content-Type: application/vnd.mcp+json; charset=utf-8\r\n",
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{kind}\r\n{{\"id\":1}}");
+        let server = Server::saying(&answer).await;
+        let arrivals = all(&server.http(), post("{}")).await;
+        assert_eq!(arrivals.first(), Some(&opened(Body::Json)), "{kind}");
+        assert_eq!(arrivals.len(), 3, "{kind}: {arrivals:?}");
+    }
+}
+
 fn redirect(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
 }
@@ -633,8 +649,10 @@ async fn an_oversized_event_ends_the_exchange_as_too_large() {
         ),
         (format!("{json}\r\n{tail}"), Body::Json),
         (
-            format!("HTTP/1.1 200 OK\r\n\r\n{tail}"),
-            Body::Other { media: None },
+            format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{tail}"),
+            Body::Other {
+                media: Some("text/html".to_owned()),
+            },
         ),
     ] {
         let server = Server::saying(&answer).await;

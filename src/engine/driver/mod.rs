@@ -416,10 +416,13 @@ impl Driver<'_> {
                 .iter()
                 .any(|linked| linked.link.has_unsettled() || linked.is_signing_in())
             || self.open.is_awaited(self.snapshots);
-        // A program keeps in its memory what a host has done with it.
+        // A program keeps in its memory what a host has done with it, and updates of resources come only here.
         let is_held = |server: &ServerName| {
             let mut links = self.links.iter().map(|linked| &linked.link);
-            links.any(|link| link.record().name == *server && link.record().is_process())
+            links.any(|link| {
+                let is_needed = link.record().is_process() || link.has_subscribers();
+                link.record().name == *server && is_needed
+            })
         };
         let idle = self.proxies.servers().filter(|server| !is_held(server));
         lifetime.is_over(has_work, idle.count(), listener, self.clock.now().mono)

@@ -41,7 +41,16 @@ impl Link {
                     method,
                     params,
                     host,
-                } => self.forward(ask, &method, &params, &host),
+                    is_repeated,
+                } => {
+                    let again = (!is_repeated).then(|| Wanted::Forward {
+                        method: method.clone(),
+                        params: params.clone(),
+                        host: host.clone(),
+                        is_repeated: true,
+                    });
+                    self.forward(ask, &method, &params, &host, again.map(Box::new));
+                }
                 Wanted::ServerTasks => self.adopt(ask, None, version),
                 Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
                 Wanted::Checkpoints { client_id } => {

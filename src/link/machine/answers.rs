@@ -316,7 +316,7 @@ impl Link {
                 },
                 outcome,
             ) => self.tasks_listed(ask, so_far, cursors, outcome),
-            (RequestKind::Forward { ask }, outcome) => self.forward_answered(ask, outcome),
+            (RequestKind::Forward { ask, .. }, outcome) => self.forward_answered(ask, outcome),
             (RequestKind::ListCheckpoints { ask }, outcome) => {
                 self.checkpoints_listed(ask, outcome);
             }

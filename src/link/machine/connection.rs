@@ -113,7 +113,7 @@ impl Link {
                 "it supports only MCP {}, which this version of longhaul does not support",
                 shake.version
             );
-            return self.handshake_failed(&HandshakeError::NoAnswer { why });
+            return self.handshake_failed(&HandshakeError::Incompatible { why });
         };
         if session.is_none() && self.prefers_modern() {
             return;

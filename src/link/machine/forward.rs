@@ -9,7 +9,7 @@ use crate::{
     domain::{
         Forwarded, HostProfile, Introduction, RequestError, SessionRequestId, SessionResponse, text,
     },
-    link::in_flight::RequestKind,
+    link::{in_flight::RequestKind, queued_requests::Wanted},
     protocol::{RpcOutcome, encode},
 };
 
@@ -36,6 +36,7 @@ impl Link {
         method: &str,
         params: &str,
         host: &HostProfile,
+        again: Option<Box<Wanted>>,
     ) {
         let mut params: Map<String, Value> = serde_json::from_str(params).unwrap_or_default();
         match method {
@@ -61,7 +62,7 @@ impl Link {
         }
         let id = self.in_flight.new_request_id();
         let request = encode::forwarded(self.session_version(), &id, method, params, host);
-        self.send_request(RequestKind::Forward { ask }, request, id);
+        self.send_request(RequestKind::Forward { ask, again }, request, id);
     }
 
     /// Tells a new session what the one before it kept for the hosts.
@@ -99,7 +100,13 @@ impl Link {
 
     /// Sends a request whose response does not matter. No request of a client has the number 0.
     fn note_to_server(&mut self, method: &str, params: &Value) {
-        self.forward(0, method, &params.to_string(), &HostProfile::default());
+        self.forward(
+            0,
+            method,
+            &params.to_string(),
+            &HostProfile::default(),
+            None,
+        );
     }
 
     pub(super) fn forward_answered(&mut self, ask: SessionRequestId, outcome: RpcOutcome<'_>) {

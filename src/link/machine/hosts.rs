@@ -24,6 +24,11 @@ impl Link {
         !self.hosts.profiles.is_empty()
     }
 
+    /// Whether a host waits for the changes of a resource.
+    pub fn has_subscribers(&self) -> bool {
+        !self.hosts.resources().is_empty()
+    }
+
     /// Sets the hosts that listen to this server. Returns whether that is news.
     pub fn set_hosts(&mut self, profiles: Vec<HostProfile>) -> bool {
         if self.hosts.profiles == profiles {
@@ -172,7 +177,7 @@ impl Link {
         {
             return;
         }
-        if self.has_work_in_session() || self.has_forwards() {
+        if self.has_work_in_session() || self.has_forwards() || self.exit.keeps_session {
             self.hosts.are_undeclared = true;
             return;
         }

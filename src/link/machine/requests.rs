@@ -58,6 +58,7 @@ impl Link {
                     method,
                     params,
                     host,
+                    is_repeated: false,
                 };
                 return self.queue_now(ask, wanted, version);
             }

@@ -85,9 +85,14 @@ impl Link {
                 let message = format!("HTTP {}", refusal.status);
                 self.task_request_failed(in_flight, &message, Some(refusal));
             }
-            RequestKind::Forward { ask } => {
-                let what = "no longer knows this MCP session; try again";
-                self.forward_failed(*ask, what);
+            RequestKind::Forward {
+                ask,
+                again: Some(again),
+            } if !matches!(refusal.status, 401 | 403) => {
+                self.queued_requests.push(*ask, (**again).clone(), None);
+            }
+            RequestKind::Forward { ask, .. } => {
+                self.forward_failed(*ask, &format!("refused it (HTTP {})", refusal.status));
             }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
@@ -132,7 +137,7 @@ impl Link {
             | RequestKind::Listen => {
                 self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
-            RequestKind::Forward { ask } => self.did_not_answer(*ask, &why),
+            RequestKind::Forward { ask, .. } => self.did_not_answer(*ask, &why),
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {

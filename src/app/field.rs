@@ -4,8 +4,8 @@ use tui_input::{Input, InputRequest};
 
 use crate::domain::{Chord, Key};
 
-/// The most bytes of text in a field: enough for any arguments, too few to slow down the screen.
-const LIMIT: usize = 64 * 1024;
+/// The most bytes of text in a field; many more would slow down the screen.
+const LIMIT: usize = 256 * 1024;
 
 /// A text field with its cursor.
 #[derive(Clone, Debug, Default)]
@@ -155,12 +155,20 @@ impl Field {
         true
     }
 
-    /// Inserts pasted text; a single-line field joins the lines.
-    pub fn paste(&mut self, pasted: &str) {
+    /// Inserts pasted text; a single-line field joins the lines. Returns whether it fits; otherwise nothing is inserted.
+    #[must_use]
+    pub fn paste(&mut self, pasted: &str) -> bool {
+        let kept = if self.is_untouched {
+            0
+        } else {
+            self.text().len()
+        };
+        if kept + pasted.len() > LIMIT {
+            return false;
+        }
         if std::mem::take(&mut self.is_untouched) {
             self.input = Input::default();
         }
-        let room = LIMIT.saturating_sub(self.text().len());
         // Everything else stays, as it does when it is typed: some scripts need invisible letters.
         let pasted = pasted.replace("\r\n", "\n");
         let letters = pasted.chars().map(|letter| match letter {
@@ -168,9 +176,10 @@ impl Field {
             _ if letter.is_control() => ' ',
             _ => letter,
         });
-        let letters: String = letters.take(room).collect();
+        let letters: String = letters.collect();
         let value = format!("{}{letters}{}", self.before(), self.after());
         let cursor = self.input.cursor() + letters.chars().count();
         self.input = Input::new(value).with_cursor(cursor);
+        true
     }
 }

@@ -141,6 +141,7 @@ impl Term {
         arguments: &impl Fn() -> Cow<'a, [(String, String)]>,
     ) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.text);
+        let begins = |text: &str| text.to_lowercase().starts_with(&self.text);
         match self.field {
             Some(TermField::Status) => {
                 task.state_label().starts_with(&self.text)
@@ -151,9 +152,9 @@ impl Term {
                         .is_some_and(|asked| asked.what.label().starts_with(&self.text))
                     || contact.label().starts_with(&self.text)
             }
-            Some(TermField::Server) => has(task.server.as_str()),
-            Some(TermField::Tag) => task.tag.as_deref().is_some_and(has),
-            Some(TermField::Tool) => has(&task.tool),
+            Some(TermField::Server) => begins(task.server.as_str()),
+            Some(TermField::Tag) => task.tag.as_deref().is_some_and(begins),
+            Some(TermField::Tool) => begins(&task.tool),
             Some(TermField::By) => task.caller.as_ref().is_some_and(|it| has(&it.host)),
             Some(TermField::Directory) => {
                 let caller = task.caller.as_ref();

@@ -236,15 +236,15 @@ impl FormField {
         self.spec.kind == ArgumentKind::Json && matches!(&self.value, FormValue::Typed(_))
     }
 
-    /// Inserts pasted text; in a text field, several lines stay several lines.
-    pub(super) fn paste(&mut self, pasted: &str) {
+    /// Inserts pasted text; in a text field, several lines stay several lines. Returns whether it fits.
+    pub(super) fn paste(&mut self, pasted: &str) -> bool {
         let is_text = self.spec.kind == ArgumentKind::Text;
         let Some(field) = self.typed() else {
-            return;
+            return true;
         };
         let lines = pasted.trim_end_matches(['\r', '\n']);
         field.has_lines |= is_text && lines.contains(['\r', '\n']);
-        field.paste(if is_text { lines } else { pasted });
+        field.paste(if is_text { lines } else { pasted })
     }
 
     /// Whether Enter fills in a template.

@@ -6,7 +6,7 @@ mod mouse;
 pub(super) mod moves;
 pub(super) mod open;
 
-use crate::domain::Chord;
+use crate::domain::{Chord, text};
 
 use super::{
     Command, Overlay, State, UserInput,
@@ -63,48 +63,53 @@ pub(super) fn apply(state: &mut State, input: UserInput) {
 
 fn paste(state: &mut State, pasted: &str) {
     let now = state.now();
-    match state.dialogs.stack.last_mut() {
+    let fits = match state.dialogs.stack.last_mut() {
         Some(Overlay::Palette { field, cursor } | Overlay::Help { field, cursor }) => {
-            field.paste(pasted);
             *cursor = 0;
+            field.paste(pasted)
         }
         Some(Overlay::Filter(field)) => {
-            field.paste(pasted);
+            let fits = field.paste(pasted);
             let typed = field.text().to_owned();
             apply_filter(state, &typed);
+            fits
         }
         Some(Overlay::Search(field) | Overlay::SaveAs { field, .. }) => field.paste(pasted),
         Some(Overlay::Edit(form)) => {
-            let at = form.at;
-            if let Some(field) = form.fields.get_mut(at) {
-                field.paste(pasted);
-            }
+            let field = form.fields.get_mut(form.at);
+            field.is_none_or(|field| field.paste(pasted))
         }
         Some(Overlay::Call(form)) => {
             form.clear_errors();
             if form.stage == Stage::Form
                 && let Some(argument) = form.argument()
             {
-                argument.paste(pasted);
-            } else if let Some(field) = form.text_field() {
-                field.paste(pasted);
+                argument.paste(pasted)
+            } else {
+                form.text_field().is_none_or(|field| field.paste(pasted))
             }
         }
         Some(Overlay::Question(form)) => {
             let is_read = form.is_read(now);
             match form.field().filter(|_| is_read) {
                 Some(field) => field.paste(pasted),
-                None => state.reply("press Tab to focus a field, then paste"),
+                None => return state.reply("press Tab to focus a field, then paste"),
             }
         }
-        Some(Overlay::Page { .. } | Overlay::Menu { .. }) => {}
+        Some(Overlay::Page { .. } | Overlay::Menu { .. }) => true,
         None => {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
-            state.reply(format!(
+            return state.reply(format!(
                 "pasted text isn't read as keys; open a field first ({keys} )"
             ));
         }
+    };
+    if !fits {
+        let size = text::bytes(u64::try_from(pasted.len()).unwrap_or(u64::MAX));
+        state.reply(format!(
+            "not pasted: {size} don't fit into a field; `longhaul call TOOL --args @FILE` reads arguments from a file"
+        ));
     }
 }
 

@@ -6,11 +6,16 @@ use crate::{
 };
 
 impl CallForm {
-    /// The servers that match the input.
+    /// The servers that match the input: the one of that name first, then those that begin with it.
     pub fn servers<'s>(&self, state: &'s State) -> Vec<&'s ServerView> {
         let typed = self.url.text().trim_start_matches('/').to_lowercase();
-        let fits = |server: &&ServerView| server.name.as_str().to_lowercase().contains(&typed);
-        state.servers.iter().filter(fits).collect()
+        let name = |server: &ServerView| server.name.as_str().to_lowercase();
+        let fits = |server: &&ServerView| name(server).contains(&typed);
+        let mut servers: Vec<&ServerView> = state.servers.iter().filter(fits).collect();
+        if !typed.is_empty() {
+            servers.sort_by_key(|it| (name(it) != typed, !name(it).starts_with(&typed)));
+        }
+        servers
     }
 
     /// Whether the tools of the chosen server have not arrived yet.

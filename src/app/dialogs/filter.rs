@@ -5,6 +5,8 @@ use crate::app::{Field, Filter, State, key_press::KeyPress, keymap::Action, sele
 pub(in crate::app) fn filter_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
         Some(Action::Accept) => {
+            // What was found stays selected when the filter is cleared.
+            state.list.wanted = None;
             if state.list.rows.is_empty() && !state.list.filter.is_empty() {
                 state.reply_until_rows("no matching tasks; Esc clears the filter");
             }

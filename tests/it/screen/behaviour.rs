@@ -480,18 +480,6 @@ fn new_rows_never_move_the_cursor_to_another_task() {
 }
 
 #[test]
-fn clearing_a_filter_restores_the_selected_task() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen
-        .keys("esc /")
-        .type_in("server:lab !deploy")
-        .keys("enter");
-    assert_eq!(screen.state.list.cursor, Some(id("m2hn5t")));
-    screen.keys("esc");
-    assert_eq!(screen.state.list.cursor, Some(id("q7m2xk")));
-}
-
-#[test]
 fn the_filter_supports_words_fields_and_negation() {
     let shown = |typed: &str| {
         let mut screen = Screen::morning(WIDE, colour());
@@ -875,6 +863,36 @@ fn pasted_text_is_never_keys() {
     };
     assert!(field.text().starts_with("two lines"));
     assert!(!field.text().contains('\u{1b}') && field.text().ends_with('\u{200c}'));
+}
+
+#[test]
+fn a_text_that_does_not_fit_is_refused_whole() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("/").type_in(&"a".repeat(200_000));
+    screen.type_in(&"b".repeat(100_000));
+    let Some(Overlay::Filter(field)) = screen.state.dialogs.stack.last() else {
+        panic!();
+    };
+    assert_eq!(field.text().len(), 200_000);
+    assert!(
+        answer(&screen).contains("not pasted"),
+        "{}",
+        answer(&screen)
+    );
+}
+
+#[test]
+fn a_task_found_by_a_filter_stays_selected_without_it() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc").go_to("q7m2xk");
+    screen.keys("/").type_in("lint").keys("enter");
+    assert_eq!(screen.state.list.cursor, Some(id("h7r2dd")));
+    screen.keys("esc");
+    assert_eq!(screen.state.list.cursor, Some(id("h7r2dd")));
+    // Not if the user gives up.
+    screen.go_to("q7m2xk");
+    screen.keys("/").type_in("lint").keys("esc");
+    assert_eq!(screen.state.list.cursor, Some(id("q7m2xk")));
 }
 
 #[test]

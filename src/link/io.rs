@@ -61,8 +61,8 @@ pub enum Input {
     SaveAll,
     /// The driver exits: end what may be ended.
     Leave,
-    /// The server's program was ended, because the driver exits.
-    ProgramEnded,
+    /// The driver exits: it has ended the server's program, and no connection is read any more.
+    Closed,
 }
 
 /// What a link wants done, in this order.

@@ -236,7 +236,7 @@ impl Link {
             Input::Timer => self.schedule.needs_advance = true,
             Input::Saved(token) => self.saved(token),
             Input::SaveFailed { token, why } => self.save_failed(token, why),
-            Input::ProgramEnded => self.program_ended(),
+            Input::Closed => self.connections_closed(),
             Input::SaveAll => {
                 self.save_all(now);
                 self.schedule.needs_advance = true;

@@ -147,7 +147,26 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     assert_eq!(screen.end().0, 0);
     assert_eq!(kept.keeper(), None);
     let shown = kept.ok(&["show", &id, "--json"]).document();
-    assert_eq!(shown["contact"], "unwatched", "{shown}");
+    assert_eq!(shown["status"], "lost", "{shown}");
+}
+
+#[test]
+fn whoever_waits_for_a_call_that_ends_with_the_keeper_is_told() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let id = kept.detach(&["-s", &server.url(), "crunch", "steps=100000", "step_ms=100"]);
+    let waiting = kept.start(&["wait", &id]);
+    let mut watching = kept.start(&["watch", &id, "--json"]);
+    watching.prints(|event| event["event"] == "progress");
+    let stopped = kept.ok(&["keeper", "stop"]);
+    assert!(
+        stopped.err.contains(&format!("can't be resumed: {id}")),
+        "{stopped:#?}"
+    );
+    for client in [waiting, watching] {
+        let ended = client.end();
+        assert_eq!(ended.code, Some(5), "{ended:#?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod announcements;
 mod callers;
 mod configuring;
+mod leaving;
 mod lifetime;
 mod links;
 mod proxies;
@@ -44,7 +45,7 @@ use crate::{
     },
     link::{Input, Unsaved},
     store::{DriverLock, Opened, Writer},
-    transport::{Stdio, ensure_provider},
+    transport::ensure_provider,
 };
 
 /// With many active tasks, which no one can follow individually, the rate slows down to this; a request of
@@ -70,20 +71,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// had no driver.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long the links may take to shut down.
-const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
-
-/// How long the exit may take before the rest is saved: an unresponsive process has been killed by then.
-const ENDS_WITHIN: Duration = Duration::from_millis(1900);
-
 /// How long an upgrade waits for saves and server processes; the keeper serves nobody meanwhile.
 const UPGRADE_PAUSE_AT_MOST: Duration = Duration::from_millis(500);
-
-/// How long the start of the last hooks may take, however late it is.
-const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
-
-/// How long server processes have for their last output; they end in any case.
-const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
 
 /// How long a stopped keeper waits until its clients have taken its last events.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
@@ -481,63 +470,6 @@ impl Driver<'_> {
         } else {
             self.publishing.every
         });
-    }
-
-    /// Ends what may be ended and saves the rest; bounded, because a person waits.
-    pub(super) async fn leave(mut self) {
-        self.is_leaving = true;
-        let begin = self.clock.now();
-        let at = |after| self.clock.instant(begin.mono.after(after));
-        let (processes_until, links_until, until) =
-            (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
-        self.feed_all(|| Input::Leave, begin);
-        let is_at_rest =
-            |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();
-        self.tend_until(processes_until, |it| {
-            let mut processes = it.links.iter().filter(|linked| linked.stdio.is_some());
-            processes.all(is_at_rest)
-        })
-        .await;
-        let with_process = self.links.iter().enumerate();
-        let with_process = with_process.filter_map(|(at, it)| Some((at, it.stdio.clone()?)));
-        let (of_processes, processes): (Vec<usize>, Vec<Stdio>) = with_process.unzip();
-        let tokens: Vec<_> = self
-            .links
-            .iter()
-            .filter_map(|it| it.tokens.clone())
-            .collect();
-        let ended = tokio::task::spawn_local(async move {
-            futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
-        });
-        self.tend_until(links_until, |it| {
-            it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty()
-        })
-        .await;
-        let settled = futures_util::future::join_all(tokens.iter().map(|it| it.wait_for_refresh()));
-        let (ended, settled) = tokio::join!(
-            tokio::time::timeout_at(until, ended),
-            tokio::time::timeout_at(until, settled)
-        );
-        if ended.is_err() {
-            tracing::warn!("left while a process did not end");
-        } else {
-            // This process ended them and so knows how their calls ended; the next driver would have to find out.
-            let now = self.clock.now();
-            for index in of_processes {
-                self.feed(index, Input::ProgramEnded, now);
-            }
-            self.tend_until(until, |it| it.links.iter().all(is_at_rest))
-                .await;
-        }
-        if settled.is_err() {
-            tracing::warn!("left while a token was being refreshed");
-        }
-        self.saves.journal.close();
-        self.tracer.close();
-        if let Some(hooks) = self.hooks {
-            let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
-            hooks.close(least.max(begin.mono.after(ENDS_WITHIN)));
-        }
     }
 
     /// Continues without accepting requests until a condition holds or the deadline passes.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Link;
 use crate::{
     domain::{
-        ControlKind, EventId, HistoryEvent, LostReason, Phase, Question, QuestionSource, Stamp,
-        Status, Task, TaskId, UnknownReason, Wall, text,
+        ControlKind, EventId, HistoryEvent, IfCut, LostReason, Phase, Question, QuestionSource,
+        Stamp, Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
         active_task::ActiveTask, io::Unfollowed, recovery::Disconnection,
@@ -16,7 +16,7 @@ use crate::{
 
 /// How long after a restart the limits wait for what the server has to tell.
 const HEAR_FIRST: Duration = Duration::from_secs(30);
-/// How the program of a call ended where it was no fault of its own.
+/// How the program or the connection of a call ended where it was no fault of its own.
 const ENDED_WITH_US: &str = "it ended together with longhaul";
 /// A hand-over between two processes of ours takes less, and is no gap.
 const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
@@ -183,18 +183,25 @@ impl Link {
         }
     }
 
-    /// What ran in the program that is the server has ended with it.
-    pub(super) fn program_ended(&mut self) {
+    /// Every connection is closed for good: a call that can't be found again has ended, and the next process has nothing to
+    /// find out about it.
+    pub(super) fn connections_closed(&mut self) {
         let has_ended = |active: &ActiveTask| {
-            let is_unsettled =
-                matches!(active.task.status, Status::Running | Status::InputRequired);
-            is_unsettled && !matches!(active.phase(), Phase::Queued | Phase::Ended)
+            let task = &active.task;
+            let is_unsettled = matches!(task.status, Status::Running | Status::InputRequired);
+            let was_sent = matches!(active.phase(), Phase::Sent | Phase::Open);
+            is_unsettled && was_sent && IfCut::of_task(task).is_some_and(|it| it.is_lost())
         };
         let active = self.tasks.iter();
         let ended = active.filter(|(_, active)| has_ended(active));
         let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended {
-            let end = self.end_without_id(&id, ENDED_WITH_US);
+            let is_modern = self.tasks.get(&id).is_some_and(ActiveTask::is_modern);
+            let end = if is_modern {
+                self.end_of_modern_call(&id, ENDED_WITH_US)
+            } else {
+                self.end_without_id(&id, ENDED_WITH_US)
+            };
             self.out_of_stream(&id, end);
         }
     }

@@ -1,0 +1,83 @@
+//! The orderly exit of a driver.
+
+use std::time::Duration;
+
+use super::state::{Driver, Linked};
+use crate::{link::Input, transport::Stdio};
+
+/// How long the links may take to shut down.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
+
+/// How long the exit may take before the rest is saved: an unresponsive process has been killed by then.
+const ENDS_WITHIN: Duration = Duration::from_millis(1900);
+
+/// How long the start of the last hooks may take, however late it is.
+const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
+
+/// How long server processes have for their last output; they end in any case.
+const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
+
+impl Driver<'_> {
+    /// Ends what may be ended and saves the rest; bounded, because a person waits.
+    pub(super) async fn leave(mut self) {
+        self.is_leaving = true;
+        let begin = self.clock.now();
+        let at = |after| self.clock.instant(begin.mono.after(after));
+        let (processes_until, links_until, until) =
+            (at(PROCESSES_HEAR_WITHIN), at(LEAVE_WITHIN), at(ENDS_WITHIN));
+        self.feed_all(|| Input::Leave, begin);
+        let is_at_rest =
+            |linked: &Linked| linked.link.is_at_rest() && !linked.link.awaits_first_id();
+        self.tend_until(processes_until, |it| {
+            let mut processes = it.links.iter().filter(|linked| linked.stdio.is_some());
+            processes.all(is_at_rest)
+        })
+        .await;
+        let processes: Vec<Stdio> = self
+            .links
+            .iter()
+            .filter_map(|it| it.stdio.clone())
+            .collect();
+        let tokens: Vec<_> = self
+            .links
+            .iter()
+            .filter_map(|it| it.tokens.clone())
+            .collect();
+        let ended = tokio::task::spawn_local(async move {
+            futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
+        });
+        self.tend_until(links_until, |it| {
+            it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty()
+        })
+        .await;
+        let settled = futures_util::future::join_all(tokens.iter().map(|it| it.wait_for_refresh()));
+        let (ended, settled) = tokio::join!(
+            tokio::time::timeout_at(until, ended),
+            tokio::time::timeout_at(until, settled)
+        );
+        // Clients that wait for a call that ends with this process are told so; the next driver would have to find out.
+        let now = self.clock.now();
+        for index in 0..self.links.len() {
+            let has_process = self.links.get(index).is_some_and(|it| it.stdio.is_some());
+            if ended.is_ok() || !has_process {
+                self.feed(index, Input::Closed, now);
+            }
+        }
+        if ended.is_err() {
+            tracing::warn!("left while a process did not end");
+        }
+        let is_saved =
+            |it: &Self| it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty();
+        self.tend_until(until, is_saved).await;
+        self.publish_changes(self.clock.now());
+        if settled.is_err() {
+            tracing::warn!("left while a token was being refreshed");
+        }
+        self.saves.journal.close();
+        self.tracer.close();
+        if let Some(hooks) = self.hooks {
+            let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
+            hooks.close(least.max(begin.mono.after(ENDS_WITHIN)));
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! Nearly every event is the next step of the call whose stream it comes on. It is taken here in one piece; whatever else
 //! an event can be is the machine's. Invariant: a step taken here leaves the same behind as one that went the long way.
 
-use core::time::Duration;
+use core::{cmp::Ordering, time::Duration};
 
 use super::{
     active_task::ActiveTask,
@@ -46,7 +46,7 @@ impl ActiveTask {
             return false;
         }
         if let Some(progress) = Progress::reported(value, total, message.map(Into::into)) {
-            self.on_progress(now, &token, progress, event.id.as_deref());
+            self.on_progress(now, &token, progress, event.id.as_deref(), false);
         }
         if let Some(event_id) = event.id.take() {
             self.advance_cursor(now, event_id, true);
@@ -55,19 +55,30 @@ impl ActiveTask {
         true
     }
 
-    /// A step. Within an attempt only a higher value is one, or the same value with another message, by which servers that
-    /// don't know how far they are show that they work. Replays and stale reports are not. Returns whether it was one.
+    /// A step. Within an attempt a higher value is one, or the same value with another message, by which servers that don't
+    /// know how far they are show that they work. On the call's own stream (`is_own`) a lower value is one too, where events
+    /// come only once: some servers count each phase from the start. Replays and stale reports are not. Returns whether it
+    /// was one.
     pub(super) fn on_progress(
         &mut self,
         now: Stamp,
         token: &str,
         progress: Progress,
         event_id: Option<&str>,
+        is_own: bool,
     ) -> bool {
         if self.is_settled() {
             return false;
         }
         self.went_out(now);
+        let is_resumed = self.recovery.kept.is_some()
+            || !matches!(
+                self.stream,
+                StreamState::Open {
+                    is_resumed: false,
+                    ..
+                }
+            );
         let value = progress.value;
         let before = self.task.progress.as_ref().map(|progress| progress.value);
         let attempts = &mut self.task.attempts;
@@ -76,13 +87,17 @@ impl ActiveTask {
         };
         let shown = self.task.progress.as_ref();
         // Where events can come twice, only a higher value is certain to be new.
-        let comes_once = attempt.cursors.newest.is_none() && !self.task.resumability.checkpoint;
+        let has_replays = attempt.cursors.newest.is_some() && (is_resumed || !is_own);
+        let comes_once = !has_replays && !self.task.resumability.checkpoint;
         let says_more = comes_once
             && progress.message.is_some()
             && shown.is_some_and(|shown| shown.message != progress.message);
-        if let Some(last) = attempt.last_value
-            && (value < last || value <= last && !says_more)
-        {
+        let is_news = |last: f64| match value.partial_cmp(&last) {
+            Some(Ordering::Less) => comes_once && is_own,
+            Some(Ordering::Equal) => says_more,
+            _ => true,
+        };
+        if !attempt.last_value.is_none_or(is_news) {
             return false;
         }
         let is_first = attempt.last_value.replace(value).is_none();

@@ -125,11 +125,13 @@ impl Link {
                 message,
             } => {
                 let of = self.call_of(task, &token);
-                let progress = Progress::reported(value, total, message.map(Into::into));
-                if let (Some(id), Some(progress)) = (of, progress)
-                    && (task == Some(&id) || !self.has_way_back(&id))
-                {
-                    self.on_progress(&id, &token, progress, event_id);
+                let Some(id) = of.filter(|id| task == Some(id) || !self.has_way_back(id)) else {
+                    return;
+                };
+                let is_own = task == Some(&id) || self.record.is_process();
+                match Progress::reported(value, total, message.map(Into::into)) {
+                    Some(progress) => self.on_progress(&id, &token, progress, event_id, is_own),
+                    None => self.unreadable(&id),
                 }
             }
             Incoming::Log {
@@ -164,11 +166,18 @@ impl Link {
             Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
             Incoming::Changed | Incoming::Other => {}
             Incoming::Unreadable => {
-                if let Some(active) = task.and_then(|id| self.tasks.get_mut(id)) {
-                    active.left_out(self.now, |left_out| &mut left_out.unreadable);
-                    self.saver.touch(self.now.mono);
+                if let Some(id) = task {
+                    self.unreadable(id);
                 }
             }
+        }
+    }
+
+    /// A message about a task that says nothing usable.
+    fn unreadable(&mut self, id: &TaskId) {
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.left_out(self.now, |left_out| &mut left_out.unreadable);
+            self.saver.touch(self.now.mono);
         }
     }
 
@@ -214,6 +223,7 @@ impl Link {
         token: &str,
         progress: Progress,
         event_id: Option<&str>,
+        is_own: bool,
     ) {
         let is_process = self.record.is_process();
         let Some(active) = self.tasks.get_mut(id) else {
@@ -224,7 +234,7 @@ impl Link {
             active.heard(self.now);
             active.activity.last_news = self.now.mono;
         }
-        if active.on_progress(self.now, token, progress, event_id) {
+        if active.on_progress(self.now, token, progress, event_id, is_own) {
             self.saver.touch(self.now.mono);
         }
     }

@@ -188,7 +188,7 @@ impl Link {
         let is_news = known.is_none_or(|known| known.value < value);
         if let Some(progress) = Progress::reported(value, total, None).filter(|_| is_news) {
             let token = active.attempt().map(|attempt| attempt.token.clone());
-            self.on_progress(id, &token.unwrap_or_default(), progress, None);
+            self.on_progress(id, &token.unwrap_or_default(), progress, None, false);
         }
     }
 

@@ -4,6 +4,38 @@ use longhaul::domain::HistoryEntry;
 
 use super::*;
 
+/// The progress values in the history of the one task.
+fn values(bench: &Bench) -> Vec<f64> {
+    let entries = bench.rows.iter().filter_map(|row| match row {
+        Row::History { entries, .. } => Some(entries),
+        _ => None,
+    });
+    let values = entries.flatten().filter_map(|entry| match entry.what {
+        HistoryEvent::Progress { value, .. } => Some(value),
+        _ => None,
+    });
+    values.collect()
+}
+
+#[test]
+fn a_count_that_starts_over_is_recorded_until_the_stream_is_resumed() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    for (at, value) in [1, 2, 3, 1, 2].into_iter().enumerate() {
+        bench.step(call, &format!("e{at}"), &token, value);
+    }
+    bench.broken(call);
+    bench.secs(1);
+    let (get, _) = bench.last_get();
+    bench.bring(get, opened());
+    // What a resumed stream repeats under other ids is not new.
+    for (at, value) in [1, 2, 3].into_iter().enumerate() {
+        bench.step(get, &format!("f{at}"), &token, value);
+    }
+    bench.secs(2);
+    assert_eq!(values(&bench), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+}
+
 fn log_line(words: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": words}})
 }

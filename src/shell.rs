@@ -290,14 +290,7 @@ async fn carry_out<S: TerminalSurface, B: Services>(
     // A read that failed is answered too, so that the next one can be asked for.
     match command {
         Command::Request(ask, what) => backstage.ask(ask, what),
-        Command::ReadHistory { task, after_seq } => {
-            return Ok(backstage.read(SavedRead::History { task, after_seq }));
-        }
-        Command::ReadMilestones(tasks) => return Ok(backstage.read(SavedRead::Milestones(tasks))),
-        Command::ReadResult(task) => return Ok(backstage.read(SavedRead::Result(task))),
-        Command::ReadTraffic { task, server } => {
-            return Ok(backstage.read(SavedRead::Traffic { task, server }));
-        }
+        Command::Read(what) => return Ok(backstage.read(what)),
         Command::InjectFault(what) => backstage.break_demo(&what),
         Command::FindServers => backstage.import(false),
         Command::ImportServers => backstage.import(true),

@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, DefaultLimits, HistoryEntry, Milestone, NotifyConfig, OverallProgress,
-    ServerConfigs, ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId,
-    TaskView, ThemeName, TrafficEntry, UserInput, Wall,
+    ColorDepth, DefaultLimits, NotifyConfig, OverallProgress, Saved, SavedRead, ServerConfigs,
+    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
+    ThemeName, UserInput, Wall,
 };
 
 /// Settings that are known before the first frame.
@@ -164,31 +164,8 @@ pub enum Event {
         /// When a screen last showed the session; `None` if none ever did.
         watched_at: Option<Wall>,
     },
-    /// The response to [`Command::ReadHistory`].
-    History {
-        /// The task.
-        task: TaskId,
-        /// The entries after `after_seq`, oldest first.
-        entries: Vec<HistoryEntry>,
-        /// How many entries between `after_seq` and the first of these were left out.
-        dropped: u64,
-    },
-    /// The response to [`Command::ReadMilestones`].
-    MilestonesRead(Vec<(TaskId, Vec<Milestone>)>),
-    /// The response to [`Command::ReadResult`].
-    ResultRead {
-        /// The task.
-        task: TaskId,
-        /// The JSON text; `None` if no result is on disk.
-        json: Option<String>,
-    },
-    /// The response to [`Command::ReadTraffic`].
-    TrafficRead {
-        /// The task.
-        task: TaskId,
-        /// The newest messages of the task and its server, oldest first.
-        entries: Vec<TrafficEntry>,
-    },
+    /// The response to [`Command::Read`], possibly much later; `None` if it could not be read.
+    Read(SavedRead, Option<Saved>),
     /// The shell did something, e.g. injected a fault; the text says what.
     Succeeded(String),
     /// The response to [`Command::FindServers`].
@@ -225,24 +202,8 @@ pub enum SaveContent {
 pub enum Command {
     /// Send a request to the engine; it responds with one [`SessionEvent::Response`].
     Request(SessionRequestId, SessionRequest),
-    /// Read a task's history from the session file; responds with [`Event::History`].
-    ReadHistory {
-        /// The task.
-        task: TaskId,
-        /// The newest entry that is already loaded.
-        after_seq: u64,
-    },
-    /// Read the milestones of tasks after a history entry of each; responds with [`Event::MilestonesRead`].
-    ReadMilestones(Vec<(TaskId, u64)>),
-    /// Read a task's result from the session file; responds with [`Event::ResultRead`].
-    ReadResult(TaskId),
-    /// Read recorded traffic; responds with [`Event::TrafficRead`], possibly much later.
-    ReadTraffic {
-        /// The task.
-        task: TaskId,
-        /// Its server.
-        server: ServerName,
-    },
+    /// Read from the session file; responds with [`Event::Read`].
+    Read(SavedRead),
     /// Copy sanitized text to the terminal's clipboard (OSC 52).
     Copy(String),
     /// Leave the screen, print the text so that the mouse can select it, and wait for Enter.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Mono, Period, Stamp, TaskId, Wall, periods};
+use crate::domain::{Mono, Period, SavedRead, Stamp, TaskId, Wall, periods};
 
 use super::{
     Command, Pane, PaneHeights, State, TaskRow,
@@ -214,7 +214,7 @@ pub(super) fn request_milestones(state: &mut State) {
         wanted.push((id, read_to));
     }
     state.timeline.asked_at = Some(now.mono);
-    state.command(Command::ReadMilestones(wanted));
+    state.command(Command::Read(SavedRead::Milestones(wanted)));
 }
 
 /// When milestones may be read again.

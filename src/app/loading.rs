@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{HistoryEntry, TaskId, TrafficEntry};
+use crate::domain::{HistoryEntry, Saved, SavedRead, TaskId, TrafficEntry};
 
 use super::{
     Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, lanes::request_milestones,
@@ -17,12 +17,36 @@ const TRAFFIC_COLUMNS: usize = 500;
 /// Results in memory.
 const RESULTS: usize = 4;
 
-pub(super) fn on_history(
-    state: &mut State,
-    task: &TaskId,
-    entries: Vec<HistoryEntry>,
-    dropped: u64,
-) {
+/// Takes what was read from the session file.
+pub(super) fn on_read(state: &mut State, read: SavedRead, saved: Option<Saved>) {
+    match (read, saved) {
+        (SavedRead::History { task, .. }, Some(Saved::History { entries, dropped })) => {
+            on_history(state, &task, entries, dropped);
+        }
+        (SavedRead::History { task, .. }, _) => on_history(state, &task, Vec::new(), 0),
+        (SavedRead::Result(task), saved) => {
+            let json = match saved {
+                Some(Saved::Result(json)) => json,
+                _ => None,
+            };
+            let text = ResultText::read(&task, json);
+            state.detail.results.insert(task, text);
+        }
+        (SavedRead::Traffic { task, .. }, Some(Saved::Traffic(entries))) => {
+            on_traffic(state, &task, &entries);
+        }
+        (SavedRead::Traffic { task, .. }, _) => on_traffic(state, &task, &[]),
+        (_, Some(Saved::Milestones(read))) => {
+            for (id, milestones) in read {
+                let life = state.timeline.lives.entry(id).or_default();
+                life.milestones.extend(milestones);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn on_history(state: &mut State, task: &TaskId, entries: Vec<HistoryEntry>, dropped: u64) {
     let Some(log) = state.detail.logs.get_mut(task) else {
         return;
     };
@@ -37,7 +61,7 @@ pub(super) fn on_history(
     }
 }
 
-pub(super) fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
+fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
     let line = |entry: &TrafficEntry| {
         format!(
             "{}.{:03} {} {} {}",
@@ -80,7 +104,7 @@ pub(super) fn request_missing_data(state: &mut State) {
         log.is_asked = true;
         log.asked_at = saved;
         let (task, after_seq) = (id.clone(), log.newest());
-        state.command(Command::ReadHistory { task, after_seq });
+        state.command(Command::Read(SavedRead::History { task, after_seq }));
     }
     let shown = (state.detail.tab == Tab::Result || is_copying(state)).then_some(&id);
     let results = &mut state.detail.results;
@@ -91,7 +115,7 @@ pub(super) fn request_missing_data(state: &mut State) {
             ..ResultText::default()
         };
         results.insert(id.clone(), asked);
-        state.command(Command::ReadResult(id.clone()));
+        state.command(Command::Read(SavedRead::Result(id.clone())));
     }
     request_traffic(state, &id, saved);
     evict_others(&mut state.detail.logs, LOGS, &id);
@@ -130,7 +154,7 @@ fn request_traffic(state: &mut State, id: &TaskId, saved: u64) {
         asked_at: saved,
     });
     let task = id.clone();
-    state.command(Command::ReadTraffic { task, server });
+    state.command(Command::Read(SavedRead::Traffic { task, server }));
 }
 
 /// Shrinks a map to `most` entries without evicting `keep`.

@@ -5,10 +5,10 @@ use core::time::Duration;
 use crate::domain::{NoticeLevel, ServerView, SessionEvent, SessionRequest, Stamp, text};
 
 use super::{
-    Command, ConfigReread, Event, ResultText, State,
+    Command, ConfigReread, Event, State,
     alerts::WindowFocus,
     away, input,
-    loading::{on_history, on_traffic, request_missing_data},
+    loading::{on_read, request_missing_data},
     notify,
     quit::finish_exit,
     requests::{request, request_tools},
@@ -60,22 +60,7 @@ fn apply(state: &mut State, event: Event) {
             saved_at,
             watched_at,
         } => restore(state, views, servers, (saved_at, watched_at)),
-        Event::History {
-            task,
-            entries,
-            dropped,
-        } => on_history(state, &task, entries, dropped),
-        Event::ResultRead { task, json } => {
-            let text = ResultText::read(&task, json);
-            state.detail.results.insert(task, text);
-        }
-        Event::TrafficRead { task, entries } => on_traffic(state, &task, &entries),
-        Event::MilestonesRead(read) => {
-            for (id, milestones) in read {
-                let life = state.timeline.lives.entry(id).or_default();
-                life.milestones.extend(milestones);
-            }
-        }
+        Event::Read(read, saved) => on_read(state, read, saved),
         Event::ServersFound(found) => on_found(state, found),
         Event::ServersImported(imported) => on_imported(state, imported),
         Event::ConsentRead(server, consent) => {

@@ -309,36 +309,10 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<String, ServiceError> {
 
 /// The events of what was read. A read that failed is answered too, so that the next one can be asked for.
 fn events_of(read: SavedRead, saved: Result<Saved, impl Display>) -> Vec<Event> {
-    let (saved, failed) = match saved {
-        Ok(saved) => (Some(saved), None),
-        Err(error) => (None, Some(failed(error))),
-    };
-    let event = match (read, saved) {
-        (SavedRead::History { task, .. }, Some(Saved::History { entries, dropped })) => {
-            Event::History {
-                task,
-                entries,
-                dropped,
-            }
-        }
-        (SavedRead::History { task, .. }, _) => Event::History {
-            task,
-            entries: Vec::new(),
-            dropped: 0,
-        },
-        (SavedRead::Result(task), Some(Saved::Result(json))) => Event::ResultRead { task, json },
-        (SavedRead::Result(task), _) => Event::ResultRead { task, json: None },
-        (SavedRead::Traffic { task, .. }, Some(Saved::Traffic(entries))) => {
-            Event::TrafficRead { task, entries }
-        }
-        (SavedRead::Traffic { task, .. }, _) => Event::TrafficRead {
-            task,
-            entries: Vec::new(),
-        },
-        (_, Some(Saved::Milestones(read))) => Event::MilestonesRead(read),
-        _ => Event::Tick,
-    };
-    std::iter::once(event).chain(failed).collect()
+    match saved {
+        Ok(saved) => vec![Event::Read(read, Some(saved))],
+        Err(error) => vec![Event::Read(read, None), failed(error)],
+    }
 }
 
 impl Services for SessionServices {

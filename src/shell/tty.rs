@@ -171,10 +171,7 @@ impl TerminalSurface for Terminal {
             }
             Command::Progress(_)
             | Command::Request(..)
-            | Command::ReadHistory { .. }
-            | Command::ReadMilestones(_)
-            | Command::ReadResult(_)
-            | Command::ReadTraffic { .. }
+            | Command::Read(_)
             | Command::InjectFault(_)
             | Command::OpenPage(_)
             | Command::Save { .. }

@@ -22,7 +22,7 @@ use longhaul::{
     app::{Command, Event, Setup, State, UserInput, View},
     domain::{
         Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
-        NewCall, Progress, Question, QuestionSource, SavedRead, ServerName, SessionDriver,
+        NewCall, Progress, Question, QuestionSource, Saved, SavedRead, ServerName, SessionDriver,
         SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskEnd, TaskId,
         TaskView, Wall,
     },
@@ -148,20 +148,21 @@ impl Services for FakeServices {
     }
 
     fn read(&mut self, what: SavedRead) -> Vec<Event> {
-        let SavedRead::History { task, after_seq } = what else {
+        let SavedRead::History { task, after_seq } = &what else {
             return Vec::new();
         };
+        let after_seq = *after_seq;
         let mut world = self.0.borrow_mut();
         world.reads.push((task.clone(), after_seq));
         let failed = world
             .is_file_broken
             .then(|| Event::Failed("could not read the session: the disk is gone".to_owned()));
         let is_new = |entry: &&HistoryEntry| failed.is_none() && entry.seq > after_seq;
-        let history = Event::History {
-            task,
+        let saved = Saved::History {
             entries: world.history.iter().filter(is_new).cloned().collect(),
             dropped: 0,
         };
+        let history = Event::Read(what, Some(saved));
         std::iter::once(history).chain(failed.clone()).collect()
     }
 

@@ -22,8 +22,9 @@ use crate::support::alone::ran_alone;
 use longhaul::{
     app::{Command, Event, Setup, State, UserInput as Key, update},
     domain::{
-        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
-        SessionEvent, SessionRequest, Stamp, Status, TaskCapability, TaskId, TaskKind, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, Saved,
+        SavedRead, ServerName, SessionEvent, SessionRequest, Stamp, Status, TaskCapability, TaskId,
+        TaskKind, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::ExchangeEvent,
@@ -314,15 +315,15 @@ impl Day {
         let mut events: Vec<Event> = events.into_iter().map(Event::Session).collect();
         while let Some(event) = events.pop() {
             for command in update(&mut self.state, event, now) {
-                if let Command::ReadHistory { task, after_seq } = command {
+                if let Command::Read(SavedRead::History { task, after_seq }) = command {
                     let mut entries = self.reader.history_tail(&task, 2000).unwrap();
                     entries.retain(|entry| entry.seq > after_seq);
-                    let dropped = 0;
-                    events.push(Event::History {
-                        task,
+                    let saved = Saved::History {
                         entries,
-                        dropped,
-                    });
+                        dropped: 0,
+                    };
+                    let read = SavedRead::History { task, after_seq };
+                    events.push(Event::Read(read, Some(saved)));
                 }
             }
         }

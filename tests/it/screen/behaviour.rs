@@ -11,8 +11,8 @@ use longhaul::{
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
         IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig, NotifyLevel,
-        OverallProgress, Progress, ServerConfigs, ServerName, SessionDriver, SessionEvent,
-        SessionRequest, SessionResponse, Status, TaskId, TaskView, Wall,
+        OverallProgress, Progress, SavedRead, ServerConfigs, ServerName, SessionDriver,
+        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView, Wall,
     },
 };
 
@@ -742,7 +742,7 @@ fn history_is_asked_once_for_each_time_more_is_on_disk() {
     let mut screen = Screen::new(WIDE, colour());
     let reads = |screen: &Screen| {
         let of = screen.todo.iter().filter_map(|command| match command {
-            Command::ReadHistory { after_seq, .. } => Some(*after_seq),
+            Command::Read(SavedRead::History { after_seq, .. }) => Some(*after_seq),
             _ => None,
         });
         of.collect::<Vec<_>>()
@@ -750,22 +750,14 @@ fn history_is_asked_once_for_each_time_more_is_on_disk() {
     news(&mut screen, morning().remove(3));
     news(&mut screen, morning().remove(3));
     assert_eq!(reads(&screen), [0]);
-    screen.event(Event::History {
-        task: id("q7m2xk"),
-        entries: history(),
-        dropped: 0,
-    });
+    screen.event(history_read(id("q7m2xk"), history()));
     assert_eq!(reads(&screen), [0]);
     let mut more = morning().remove(3);
     more.saved_seq = 20;
     news(&mut screen, more);
     assert_eq!(reads(&screen), [0, 14]);
     // Nothing came back: it is not asked in a circle.
-    screen.event(Event::History {
-        task: id("q7m2xk"),
-        entries: Vec::new(),
-        dropped: 0,
-    });
+    screen.event(history_read(id("q7m2xk"), Vec::new()));
     screen.wait(1_000);
     assert_eq!(reads(&screen), [0, 14]);
 }
@@ -786,11 +778,7 @@ fn a_history_read_twice_is_held_once_and_bounded() {
         },
     };
     for _ in 0..2 {
-        screen.event(Event::History {
-            task: id("q7m2xk"),
-            entries: (1..=3_000).map(entry).collect(),
-            dropped: 0,
-        });
+        screen.event(history_read(id("q7m2xk"), (1..=3_000).map(entry).collect()));
     }
     let log = &screen.state.detail.logs[&id("q7m2xk")];
     assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
@@ -839,11 +827,7 @@ fn reading_back_in_the_log_is_not_disturbed_by_new_lines() {
     let before = screen.state.detail.scroll;
     let mut entry = history().remove(13);
     entry.seq = 15;
-    screen.event(Event::History {
-        task: id("q7m2xk"),
-        entries: vec![entry],
-        dropped: 0,
-    });
+    screen.event(history_read(id("q7m2xk"), vec![entry]));
     assert_eq!(screen.state.detail.scroll, before + 1);
     screen.keys("F");
     assert_eq!(screen.state.detail.scroll, 0);
@@ -1050,11 +1034,14 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
     screen.go_to("c5b8yp");
     screen.todo.clear();
     screen.keys("y");
-    assert_eq!(screen.todo, [Command::ReadResult(id("c5b8yp"))]);
-    screen.event(Event::ResultRead {
-        task: id("c5b8yp"),
-        json: Some(r#"{"content":[{"type":"text","text":"Sunny\u001b]52;c;x\u0007"}]}"#.to_owned()),
-    });
+    assert_eq!(
+        screen.todo,
+        [Command::Read(SavedRead::Result(id("c5b8yp")))]
+    );
+    screen.event(result_read(
+        id("c5b8yp"),
+        r#"{"content":[{"type":"text","text":"Sunny\u001b]52;c;x\u0007"}]}"#,
+    ));
     screen.keys("r");
     assert_eq!(
         screen.todo.last(),
@@ -1066,10 +1053,10 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
 fn reads_recorded_traffic_while_its_tab_is_open() {
     let mut screen = Screen::morning(WIDE, colour());
     let (task, server) = (id("q7m2xk"), ServerName::new("build-box"));
-    let read = Command::ReadTraffic {
+    let read = Command::Read(SavedRead::Traffic {
         task: task.clone(),
         server: server.clone(),
-    };
+    });
     let reads = |screen: &Screen| screen.todo.iter().filter(|it| **it == read).count();
     screen.keys("enter ] ] ]");
     assert_eq!(reads(&screen), 0, "nobody looks at it");
@@ -1083,17 +1070,11 @@ fn reads_recorded_traffic_while_its_tab_is_open() {
     screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
     assert_eq!(reads(&screen), 1);
     let entries = Vec::new();
-    screen.event(Event::TrafficRead {
-        task: task.clone(),
-        entries,
-    });
+    screen.event(traffic_read(task.clone(), entries));
     assert_eq!(reads(&screen), 2);
     assert!(screen.draw().contains(":trace starts and stops recording"));
     let entries = recorded("build-box", "q7m2xk");
-    screen.event(Event::TrafficRead {
-        task: task.clone(),
-        entries,
-    });
+    screen.event(traffic_read(task.clone(), entries));
     assert_eq!(reads(&screen), 2);
     let picture = screen.draw();
     assert!(picture.contains("> 12 POST /mcp"), "{picture}");
@@ -1824,11 +1805,7 @@ fn the_log_leaves_no_digit_out() {
         total: Some(60_000.0),
         message: None,
     };
-    screen.event(Event::History {
-        task: id("q7m2xk"),
-        entries: vec![entry],
-        dropped: 0,
-    });
+    screen.event(history_read(id("q7m2xk"), vec![entry]));
     screen.keys("esc enter ]");
     assert!(screen.draw().contains("44,125/60,000"), "{}", screen.draw());
     screen.keys("/").type_in("44,125/60,000").keys("enter");
@@ -2856,7 +2833,7 @@ fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
     screen.keys("5");
     let reads = |screen: &mut Screen| -> Vec<(TaskId, u64)> {
         let of = |command: Command| match command {
-            Command::ReadMilestones(wanted) => wanted,
+            Command::Read(SavedRead::Milestones(wanted)) => wanted,
             _ => Vec::new(),
         };
         screen.todo.drain(..).flat_map(of).collect()

@@ -8,8 +8,8 @@ use longhaul::{
     app::{Command, Event, Look},
     domain::{
         Connectivity, ControlKind, ControlRequest, CutReason, LinkState, LostReason, Notice,
-        NoticeLevel, Phase, RequestError, ServerName, SessionDriver, SessionEvent, SessionRequest,
-        Status, TaskView, UnknownReason, Wall,
+        NoticeLevel, Phase, RequestError, Saved, SavedRead, ServerName, SessionDriver,
+        SessionEvent, SessionRequest, Status, TaskView, UnknownReason, Wall,
     },
 };
 
@@ -36,12 +36,18 @@ const SCENES: &[Scene] = &[
     }),
     ("timeline", |size, look| {
         let mut screen = pressed(size, look, "esc 5");
-        screen.event(Event::MilestonesRead(lives()));
+        screen.event(Event::Read(
+            SavedRead::Milestones(Vec::new()),
+            Some(Saved::Milestones(lives())),
+        ));
         screen
     }),
     ("timeline_of_an_hour", |size, look| {
         let mut screen = pressed(size, look, "esc 5 + + g");
-        screen.event(Event::MilestonesRead(lives()));
+        screen.event(Event::Read(
+            SavedRead::Milestones(Vec::new()),
+            Some(Saved::Milestones(lives())),
+        ));
         screen
     }),
     ("list_folded", |size, look| pressed(size, look, "esc .")),
@@ -99,13 +105,13 @@ const SCENES: &[Scene] = &[
         let mut screen = pressed(size, look, "esc enter ] ] ] ]");
         let entries = recorded("build-box", "q7m2xk");
         let task = id("q7m2xk");
-        screen.event(Event::TrafficRead { task, entries });
+        screen.event(traffic_read(task, entries));
         screen
     }),
     ("detail_trace_unrecorded", |size, look| {
         let mut screen = pressed(size, look, "esc enter ] ] ] ]");
         let (task, entries) = (id("q7m2xk"), Vec::new());
-        screen.event(Event::TrafficRead { task, entries });
+        screen.event(traffic_read(task, entries));
         screen
     }),
     ("detail_resume", |size, look| {
@@ -129,26 +135,18 @@ const SCENES: &[Scene] = &[
     ("zoomed_result", |size, look| {
         let mut screen = Screen::morning(size, look);
         screen.go_to("c5b8yp").keys("enter");
-        assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
-        screen.event(Event::ResultRead {
-            task: id("c5b8yp"),
-            json: Some(
-                r#"{"content":[{"type":"text","text":"Sunny, 21 °C"},{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}],"structuredContent":{"city":"Lisbon","celsius":21},"isError":false}"#
-                    .to_owned(),
-            ),
-        });
+        assert!(
+            screen
+                .todo
+                .contains(&Command::Read(SavedRead::Result(id("c5b8yp"))))
+        );
+        screen.event(result_read(id("c5b8yp"), r#"{"content":[{"type":"text","text":"Sunny, 21 °C"},{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}],"structuredContent":{"city":"Lisbon","celsius":21},"isError":false}"#));
         screen
     }),
     ("zoomed_result_folded_and_searched", |size, look| {
         let mut screen = Screen::morning(size, look);
         screen.go_to("c5b8yp").keys("enter");
-        screen.event(Event::ResultRead {
-            task: id("c5b8yp"),
-            json: Some(
-                r#"{"content":[],"structuredContent":{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon","again":"Lisbon, Lisbon"}}"#
-                    .to_owned(),
-            ),
-        });
+        screen.event(result_read(id("c5b8yp"), r#"{"content":[],"structuredContent":{"days":[{"celsius":21},{"celsius":19}],"city":"Lisbon","again":"Lisbon, Lisbon"}}"#));
         screen.keys("j j space /").type_in("lisbon").keys("enter");
         screen
     }),
@@ -156,10 +154,7 @@ const SCENES: &[Scene] = &[
         let mut screen = Screen::morning(size, look);
         screen.state.setup.viewer = Some("xdg-open".to_owned());
         screen.go_to("c5b8yp").keys("enter");
-        screen.event(Event::ResultRead {
-            task: id("c5b8yp"),
-            json: Some(r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"}]}"#.to_owned()),
-        });
+        screen.event(result_read(id("c5b8yp"), r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"}]}"#));
         screen.keys("s");
         screen
     }),
@@ -167,12 +162,10 @@ const SCENES: &[Scene] = &[
         let mut screen = Screen::morning(size, look);
         screen.go_to("c5b8yp").keys("enter");
         let words = "# Report for **Lisbon**\n\n> Sunny.\n\n- see [the map](http://bad.example/m) for what is `near`, and the long way round to it\n- 21 degrees\n\n```sh\necho **not bold**\n```\n---\n";
-        screen.event(Event::ResultRead {
-            task: id("c5b8yp"),
-            json: Some(
-                serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string(),
-            ),
-        });
+        screen.event(result_read(
+            id("c5b8yp"),
+            serde_json::json!({"content": [{"type": "text", "text": words}]}).to_string(),
+        ));
         screen.keys("w");
         screen
     }),

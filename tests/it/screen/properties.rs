@@ -6,8 +6,8 @@ use longhaul::{
     app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, CutOutcome, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel,
-        LostReason, Notice, NoticeLevel, SessionDriver, SessionEvent, SessionResponse, Status,
-        TaskId, UnknownReason, Wall,
+        LostReason, Notice, NoticeLevel, Saved, SavedRead, SessionDriver, SessionEvent,
+        SessionResponse, Status, TaskId, UnknownReason, Wall,
     },
 };
 use proptest::prelude::*;
@@ -181,9 +181,9 @@ fn take(screen: &mut Screen, step: &Step) {
             level: NoticeLevel::Warning,
             text: text.clone(),
         })),
-        Step::History(number, text) => Event::History {
-            task: name_of(*number),
-            entries: (1..60)
+        Step::History(number, text) => {
+            let task = name_of(*number);
+            let entries = (1..60)
                 .map(|seq| HistoryEntry {
                     seq,
                     at: Wall(NOW),
@@ -206,15 +206,17 @@ fn take(screen: &mut Screen, step: &Step) {
                         },
                     },
                 })
-                .collect(),
-            dropped: 7,
-        },
-        Step::Result(number, text) => Event::ResultRead {
-            task: name_of(*number),
-            json: Some(
-                serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string(),
-            ),
-        },
+                .collect();
+            let saved = Saved::History {
+                entries,
+                dropped: 7,
+            };
+            Event::Read(SavedRead::History { task, after_seq: 0 }, Some(saved))
+        }
+        Step::Result(number, text) => result_read(
+            name_of(*number),
+            serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string(),
+        ),
         Step::Wire(number, text) => {
             let task = name_of(*number);
             let mut entries = recorded(text, task.as_str());
@@ -223,7 +225,7 @@ fn take(screen: &mut Screen, step: &Step) {
                     data.clone_from(text);
                 }
             }
-            Event::TrafficRead { task, entries }
+            traffic_read(task, entries)
         }
         Step::Wait(millis) => {
             screen.wait(*millis);

@@ -1,6 +1,9 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
-use longhaul::app::{Command, Event, SaveContent, Tab};
+use longhaul::{
+    app::{Command, SaveContent, Tab},
+    domain::SavedRead,
+};
 
 use super::support::*;
 
@@ -9,11 +12,12 @@ fn with_result(size: (u16, u16), json: &str) -> Screen {
     let mut screen = Screen::morning(size, colour());
     screen.go_to("c5b8yp").keys("enter");
     assert_eq!(screen.state.detail.tab, Tab::Result);
-    assert!(screen.todo.contains(&Command::ReadResult(id("c5b8yp"))));
-    screen.event(Event::ResultRead {
-        task: id("c5b8yp"),
-        json: Some(json.to_owned()),
-    });
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Read(SavedRead::Result(id("c5b8yp"))))
+    );
+    screen.event(result_read(id("c5b8yp"), json));
     screen
 }
 

@@ -2,7 +2,7 @@
 
 use longhaul::{
     app::{Command, Event, ListRow, Pane, visible_lanes},
-    domain::{SessionEvent, SessionRequest, Status, TaskId},
+    domain::{SavedRead, SessionEvent, SessionRequest, Status, TaskId},
 };
 
 use super::support::*;
@@ -197,15 +197,14 @@ fn a_pause_that_is_over_leaves_nothing_to_stop() {
 fn a_result_that_could_not_be_read_is_asked_for_again() {
     let mut screen = Screen::morning(WIDE, colour());
     let reads = |screen: &mut Screen| {
-        let of = |command: &Command| matches!(command, Command::ReadResult(_));
+        let of = |command: &Command| matches!(command, Command::Read(SavedRead::Result(_)));
         screen.todo.drain(..).filter(of).count()
     };
     screen.go_to("c5b8yp");
     screen.todo.clear();
     screen.keys("enter");
     assert_eq!(reads(&mut screen), 1);
-    let (task, json) = (id("c5b8yp"), None);
-    screen.event(Event::ResultRead { task, json });
+    screen.event(Event::Read(SavedRead::Result(id("c5b8yp")), None));
     assert!(screen.draw().contains("could not be read"));
     screen.wait(5_000);
     assert_eq!(reads(&mut screen), 0, "not again and again");

@@ -8,10 +8,10 @@ use longhaul::{
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, CutReason, Direction,
         HistoryEntry, HistoryEvent, IfCut, LinkState, LogLevel, LostReason, Milestone, Mono,
-        NewCall, Phase, Progress, Question, QuestionSource, RequestError, Resumability, ServerName,
-        ServerTask, ServerView, SessionEvent, SessionRequest, SessionResponse, Stamp, Status, Task,
-        TaskError, TaskErrorKind, TaskId, TaskKind, TaskState, TaskView, Tool, TrafficEntry,
-        TrafficKind, Turn, Wall,
+        NewCall, Phase, Progress, Question, QuestionSource, RequestError, Resumability, Saved,
+        SavedRead, ServerName, ServerTask, ServerView, SessionEvent, SessionRequest,
+        SessionResponse, Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind,
+        TaskState, TaskView, Tool, TrafficEntry, TrafficKind, Turn, Wall,
     },
     ui,
 };
@@ -33,6 +33,29 @@ pub(crate) fn at(millis: i64) -> Stamp {
         mono: Mono(u64::try_from(10_000_000 + millis).unwrap()),
         wall: Wall(NOW + millis),
     }
+}
+
+/// The answer to a read of a task's history.
+pub(crate) fn history_read(task: TaskId, entries: Vec<HistoryEntry>) -> Event {
+    let after_seq = 0;
+    let saved = Saved::History {
+        entries,
+        dropped: 0,
+    };
+    Event::Read(SavedRead::History { task, after_seq }, Some(saved))
+}
+
+/// The answer to a read of a task's result.
+pub(crate) fn result_read(task: TaskId, json: impl Into<String>) -> Event {
+    let saved = Saved::Result(Some(json.into()));
+    Event::Read(SavedRead::Result(task), Some(saved))
+}
+
+/// The answer to a read of a task's traffic.
+pub(crate) fn traffic_read(task: TaskId, entries: Vec<TrafficEntry>) -> Event {
+    let server = ServerName::new("build-box");
+    let saved = Saved::Traffic(entries);
+    Event::Read(SavedRead::Traffic { task, server }, Some(saved))
 }
 
 pub(crate) fn ago(millis: i64) -> Wall {
@@ -552,11 +575,7 @@ impl Screen {
             screen.event(Event::Session(SessionEvent::Task(Arc::new(view))));
         }
         screen.go_to("q7m2xk");
-        screen.event(Event::History {
-            task: id("q7m2xk"),
-            entries: history(),
-            dropped: 0,
-        });
+        screen.event(history_read(id("q7m2xk"), history()));
         screen
     }
 

@@ -226,15 +226,10 @@ fn a_message_never_covers_the_row_under_the_cursor() {
             let mut screen = Screen::morning(size, colour());
             match pane {
                 0 => {
-                    screen
-                        .go_to("c5b8yp")
-                        .keys("enter")
-                        .event(Event::ResultRead {
-                            task: id("c5b8yp"),
-                            json: Some(
-                                r#"{"content":[],"structuredContent":[1,2,3,4]}"#.to_owned(),
-                            ),
-                        });
+                    screen.go_to("c5b8yp").keys("enter").event(result_read(
+                        id("c5b8yp"),
+                        r#"{"content":[],"structuredContent":[1,2,3,4]}"#,
+                    ));
                     screen.keys("g")
                 }
                 2 => screen.keys("2").answer_tools().keys("g"),

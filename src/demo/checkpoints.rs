@@ -3,12 +3,12 @@
 //! Invariant: the rows of a batch and the checkpoint that counts them are one transaction, so an interruption never
 //! makes them disagree.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
-use super::database::{self, Database, now_ms, random_id, rfc3339};
+use super::database::{Database, now_ms, random_id, rfc3339};
 use crate::demo::error::DemoError;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -249,16 +249,6 @@ fn cutoff_ms(now_ms: i64, days: u64) -> i64 {
 /// Converts for SQLite, whose integers are signed.
 fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// Counts the records processed for a client id, from the database in `dir`; works with or without a running server.
-pub fn rows(dir: &Path, client_id: &str) -> Result<u64, DemoError> {
-    let count: i64 = database::connect(dir)?.query_row(
-        "SELECT count(*) FROM processed WHERE client_id = ?1",
-        [client_id],
-        |row| row.get(0),
-    )?;
-    Ok(count.unsigned_abs())
 }
 
 #[cfg(test)]

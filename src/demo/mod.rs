@@ -51,11 +51,10 @@ mod tcp;
 mod tools;
 
 pub use self::{
-    checkpoints::rows,
     control::{control, hold, stop},
     error::DemoError,
     faults::{Fault, UnknownFault},
     options::DemoOptions,
-    process::{DemoServer, detach, find_running, run_blocking, serve, start_in_background},
+    process::{ServerLock, detach, find_running, run_blocking, start_in_background},
     running::RunningServer,
 };

@@ -4,7 +4,6 @@
 //! port, pid and control socket, may be stale.
 
 use std::{
-    convert::Infallible,
     ffi::OsString,
     fs::{self, File, TryLockError},
     io::{self, Write},
@@ -17,10 +16,9 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread,
 };
 
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{boot::Boot, control, database::private_dir};
@@ -35,16 +33,19 @@ use crate::demo::{
 };
 
 /// The locked data directory and bound port of a server.
-struct ServerLock {
+#[derive(Debug)]
+pub struct ServerLock {
     options: DemoOptions,
-    addr: SocketAddr,
+    /// The address of the TCP listener.
+    pub addr: SocketAddr,
     _lock: File,
     /// The first listener; later boots bind the same address again.
     http: Option<TcpListener>,
 }
 
 impl ServerLock {
-    fn acquire(options: DemoOptions) -> Result<Self, DemoError> {
+    /// Locks the directory and binds the port, the previous one if possible.
+    pub fn acquire(options: DemoOptions) -> Result<Self, DemoError> {
         let dir = &options.dir;
         private_dir(dir)?;
         let path = dir.join("lock");
@@ -76,14 +77,14 @@ impl ServerLock {
         })
     }
 
-    /// Boots the server until a boot ends for good. On a restart, calls `on_restart` (which may replace the process)
-    /// and boots again.
-    fn run(
+    /// Boots the server on this thread until a boot ends for good, as if by `kill -9` once `kill` is cancelled. On a
+    /// restart, calls `on_restart` (which may replace the process) and boots again.
+    pub fn run(
         mut self,
         kill: &CancellationToken,
         ready: impl FnOnce(),
         on_restart: impl Fn(),
-    ) -> Result<ShutdownReason, DemoError> {
+    ) -> Result<(), DemoError> {
         let mut ready = Some(ready);
         loop {
             let http = match self.http.take() {
@@ -115,9 +116,9 @@ impl ServerLock {
                 ShutdownReason::Restart => on_restart(),
                 ShutdownReason::Stop | ShutdownReason::Idle => {
                     remove_socket(&path);
-                    return Ok(end);
+                    return Ok(());
                 }
-                ShutdownReason::Kill => return Ok(end),
+                ShutdownReason::Kill => return Ok(()),
             }
         }
     }
@@ -162,81 +163,6 @@ fn bind(port: u16) -> Result<TcpListener, DemoError> {
         .map_err(DemoError::io(format!("listen on 127.0.0.1:{port}")))
 }
 
-/// A demo server on its own thread in this process. Dropping it kills the server.
-#[derive(Debug)]
-pub struct DemoServer {
-    addr: SocketAddr,
-    kill: CancellationToken,
-    thread: Option<JoinHandle<Result<ShutdownReason, DemoError>>>,
-    /// Ends with the thread.
-    done: oneshot::Receiver<Infallible>,
-}
-
-/// Starts a demo server in this process and returns once it accepts requests.
-pub async fn serve(options: DemoOptions) -> Result<DemoServer, DemoError> {
-    let lock = ServerLock::acquire(options)?;
-    let addr = lock.addr;
-    let kill = CancellationToken::new();
-    let (ready, is_ready) = oneshot::channel();
-    let (finished, done) = oneshot::channel();
-    let token = kill.clone();
-    let thread = thread::Builder::new()
-        .name("demo-server".to_owned())
-        .spawn(move || {
-            // Dropping it tells `DemoServer::finished`.
-            let _finished = finished;
-            let ready = || {
-                let _ = ready.send(());
-            };
-            let ended = lock.run(&token, ready, || ());
-            ended.inspect_err(|error| tracing::error!(%error, "the demo server failed"))
-        })
-        .map_err(DemoError::io("start the server's thread"))?;
-    if is_ready.await.is_err() {
-        return Err(match thread.join() {
-            Ok(Err(error)) => error,
-            _ => DemoError::NotStarted("it exited immediately".to_owned()),
-        });
-    }
-    Ok(DemoServer {
-        addr,
-        kill,
-        thread: Some(thread),
-        done,
-    })
-}
-
-impl DemoServer {
-    /// The MCP endpoint, `http://127.0.0.1:PORT/mcp`.
-    pub fn url(&self) -> String {
-        url(self.addr.port())
-    }
-
-    /// The address of the TCP listener.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Returns once the server exits on its own or on a command.
-    pub async fn finished(mut self) {
-        let _ = (&mut self.done).await;
-    }
-
-    /// Stops the server abruptly, as `kill -9` would, and returns once its thread has ended.
-    pub fn kill(self) {
-        drop(self);
-    }
-}
-
-impl Drop for DemoServer {
-    fn drop(&mut self) {
-        self.kill.cancel();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Runs a demo server on this thread until it ends, and writes its URL as the first line of `out`.
 ///
 /// On a restart the process re-executes itself with the same pid and arguments.
@@ -256,8 +182,7 @@ pub fn run_blocking(options: DemoOptions, out: &mut dyn Write) -> Result<(), Dem
         let _ = writeln!(out, "{url}");
         let _ = out.flush();
     };
-    lock.run(&CancellationToken::new(), ready, replace_process)?;
-    Ok(())
+    lock.run(&CancellationToken::new(), ready, replace_process)
 }
 
 /// Re-executes this program; returns only if that fails, for example because its file was replaced.

@@ -19,6 +19,7 @@ use std::{
 };
 
 use crate::support::{
+    demo_server,
     kept::until,
     program::{Running, finish, program, run},
     server,
@@ -33,7 +34,6 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use longhaul::{
-    demo,
     domain::{LinkRecord, ServerName, Task},
     store::{ListFilter, Paths, Reader},
 };
@@ -44,7 +44,7 @@ use tempfile::TempDir;
 /// The demo server in this process, and a state directory.
 struct Bench {
     dir: TempDir,
-    server: demo::DemoServer,
+    server: demo_server::DemoServer,
 }
 
 impl Bench {
@@ -1034,7 +1034,7 @@ fn adopt_requires_arguments_missing_from_a_state_file() {
         let flags = ["adopt", "--from", file.to_str().unwrap(), "--yes"];
         run(&state, &[&flags[..], more].concat())
     };
-    let rows = || demo::rows(&bench.demo_dir(), "c-tutorial").unwrap();
+    let rows = || demo_server::rows(&bench.demo_dir(), "c-tutorial").unwrap();
     let short = adopt(&[]);
     assert_eq!(short.code, Some(2), "{short:#?}");
     assert!(short.err.contains("task_1 KEY=VALUE"), "{short:#?}");
@@ -1132,7 +1132,7 @@ fn adopt_follows_a_foreign_checkpoint_before_resuming_it() {
     let ended = run(&state, &["wait", &id]);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(
-        demo::rows(&bench.demo_dir(), "c-9").unwrap(),
+        demo_server::rows(&bench.demo_dir(), "c-9").unwrap(),
         40,
         "no record twice"
     );
@@ -1224,7 +1224,7 @@ fn pause_resume_and_cancel_report_their_outcome() {
     assert!(paused.out.contains("is paused"), "{paused:#?}");
     call.prints(|event| event["event"] == "status" && event["status"] == "paused");
     let client_id = tasks(&state)[0].client_id.clone().unwrap();
-    let rows = demo::rows(&bench.demo_dir(), &client_id).unwrap();
+    let rows = demo_server::rows(&bench.demo_dir(), &client_id).unwrap();
     let resumed = run(&state, &["resume", &id]);
     assert!(resumed.out.contains("attempt 2"), "{resumed:#?}");
     call.prints(|event| event["event"] == "progress" && event["value"].as_u64().unwrap() > rows);
@@ -1333,7 +1333,7 @@ fn ten_calls_at_once_give_ten_results() {
     for task in tasks {
         assert_eq!(task.attempts.len(), 1, "{task:#?}");
         assert_eq!(
-            demo::rows(&bench.demo_dir(), task.client_id.as_ref().unwrap()).unwrap(),
+            demo_server::rows(&bench.demo_dir(), task.client_id.as_ref().unwrap()).unwrap(),
             20
         );
     }

@@ -20,6 +20,7 @@ use std::{
 };
 
 use crate::support::{
+    demo_server,
     program::{Ran, Running, program, run},
     server,
 };
@@ -44,7 +45,7 @@ const AT_ONCE: usize = 6;
 /// The demo server in this process, and room for state directories.
 struct Bench {
     dir: TempDir,
-    server: demo::DemoServer,
+    server: demo_server::DemoServer,
     /// A server of the modern kind that gives no ids and makes no tasks, and the calls that reached it.
     plain: std::net::SocketAddr,
     plain_calls: std::sync::Arc<Mutex<Vec<String>>>,
@@ -263,7 +264,7 @@ fn check(bench: &Bench, state: &Path, round: &str, task: &Task, watched: &Ran) {
                     let answer: Value = serde_json::from_str(words).unwrap();
                     assert_eq!(answer["processed"], 50, "{context}");
                     let client_id = task.client_id.as_ref().unwrap();
-                    let rows = demo::rows(&bench.dir.path().join("demo"), client_id);
+                    let rows = demo_server::rows(&bench.dir.path().join("demo"), client_id);
                     assert_eq!(rows.unwrap(), 50, "{context}");
                 }
                 Way::Core | Way::Extension => {

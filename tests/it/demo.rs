@@ -10,9 +10,9 @@
 
 use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use crate::support::alone::ran_alone;
+use crate::support::{alone::ran_alone, demo_server};
 use futures_util::future::{Either, select};
-use longhaul::demo::{self, DemoError, DemoOptions, DemoServer, Fault};
+use longhaul::demo::{self, DemoError, DemoOptions, Fault};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -42,9 +42,9 @@ fn options(dir: &Path) -> DemoOptions {
     }
 }
 
-async fn start() -> (TempDir, DemoServer) {
+async fn start() -> (TempDir, demo_server::DemoServer) {
     let dir = tempfile::tempdir().unwrap();
-    let server = demo::serve(options(dir.path())).await.unwrap();
+    let server = demo_server::serve(options(dir.path())).await.unwrap();
     (dir, server)
 }
 
@@ -194,11 +194,11 @@ impl Client {
         [burst(1).await, burst(2).await]
     }
 
-    async fn open(server: &DemoServer) -> Self {
+    async fn open(server: &demo_server::DemoServer) -> Self {
         Self::open_as(server, "2025-11-25").await
     }
 
-    async fn open_as(server: &DemoServer, version: &'static str) -> Self {
+    async fn open_as(server: &demo_server::DemoServer, version: &'static str) -> Self {
         Self::open_at(&server.url(), version).await
     }
 
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// A client that can be asked.
-    async fn open_askable(server: &DemoServer) -> Self {
+    async fn open_askable(server: &demo_server::DemoServer) -> Self {
         let asked = json!({"elicitation": {"form": {}, "url": {}}});
         Self::open_able_to(&server.url(), "2025-11-25", asked).await
     }
@@ -397,7 +397,7 @@ struct Modern {
 }
 
 impl Modern {
-    fn open(server: &DemoServer) -> Self {
+    fn open(server: &demo_server::DemoServer) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .pool_max_idle_per_host(0)
@@ -413,7 +413,7 @@ impl Modern {
         }
     }
 
-    fn able_to(server: &DemoServer, capabilities: Value) -> Self {
+    fn able_to(server: &demo_server::DemoServer, capabilities: Value) -> Self {
         Self {
             capabilities,
             ..Self::open(server)
@@ -695,7 +695,7 @@ fn a_newer_connection_takes_a_stream_over() {
 fn cross_stream_replay_brings_what_the_whole_session_missed() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
-        let server = demo::serve(DemoOptions {
+        let server = demo_server::serve(DemoOptions {
             cross_stream_replay: true,
             ..options(dir.path())
         })
@@ -717,7 +717,7 @@ fn a_flag_replays_across_streams_beside_a_running_demo() {
     within_deadline(async {
         let state = tempfile::tempdir().unwrap();
         // The demo of a tour is still running.
-        let tour = demo::serve(options(&state.path().join("demo")))
+        let tour = demo_server::serve(options(&state.path().join("demo")))
             .await
             .unwrap();
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -801,7 +801,7 @@ fn rows_are_exact_after_kills_at_random_batches() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
         let mut rng = fastrand::Rng::with_seed(11);
-        let mut server = demo::serve(options(dir.path())).await.unwrap();
+        let mut server = demo_server::serve(options(dir.path())).await.unwrap();
         let addr = server.addr();
         let mut seen = 0;
         for round in 0..12 {
@@ -823,7 +823,7 @@ fn rows_are_exact_after_kills_at_random_batches() {
             }
             seen = aim;
             server.kill();
-            server = demo::serve(options(dir.path())).await.unwrap();
+            server = demo_server::serve(options(dir.path())).await.unwrap();
             assert_eq!(server.addr(), addr);
             let tasks = Client::open(&server)
                 .await
@@ -840,13 +840,13 @@ fn rows_are_exact_after_kills_at_random_batches() {
         let answer = events.last().unwrap().answer();
         assert_eq!(answer["status"], "completed");
         assert_eq!(answer["processed"], 200);
-        assert_eq!(demo::rows(dir.path(), "k").unwrap(), 200);
+        assert_eq!(demo_server::rows(dir.path(), "k").unwrap(), 200);
 
         // A finished checkpoint answers at once and does nothing again.
         let again = client.ask(100, TOOL, processing("k", 200, 0)).await;
         assert_eq!(again["status"], "completed");
         assert_eq!(again["task_id"], answer["task_id"]);
-        assert_eq!(demo::rows(dir.path(), "k").unwrap(), 200);
+        assert_eq!(demo_server::rows(dir.path(), "k").unwrap(), 200);
     });
 }
 
@@ -880,7 +880,7 @@ fn a_second_call_joins_the_run_that_is_going() {
             second.last().unwrap().answer(),
         ];
         assert_eq!(answers[0]["task_id"], answers[1]["task_id"]);
-        assert_eq!(demo::rows(dir.path(), "j").unwrap(), 100);
+        assert_eq!(demo_server::rows(dir.path(), "j").unwrap(), 100);
     });
 }
 
@@ -896,7 +896,7 @@ fn a_run_continues_without_its_client() {
         let client = Client::open(&server).await;
         let answer = client.ask(1, TOOL, processing("g", 50, 5)).await;
         assert_eq!(answer["status"], "completed");
-        assert_eq!(demo::rows(dir.path(), "g").unwrap(), 50);
+        assert_eq!(demo_server::rows(dir.path(), "g").unwrap(), 50);
     });
 }
 
@@ -934,7 +934,7 @@ fn a_paused_run_resumes_where_it_stopped() {
         let paused = list(7).await;
         assert_eq!(paused["status"], "paused");
         assert_eq!(paused["progress"], done);
-        assert_eq!(demo::rows(dir.path(), "p").unwrap(), done);
+        assert_eq!(demo_server::rows(dir.path(), "p").unwrap(), done);
 
         let events = client
             .call(4, TOOL, processing("p", 1000, 0))
@@ -943,7 +943,7 @@ fn a_paused_run_resumes_where_it_stopped() {
             .await;
         assert_eq!(steps(&events)[0], done);
         assert_eq!(events.last().unwrap().answer()["status"], "completed");
-        assert_eq!(demo::rows(dir.path(), "p").unwrap(), 1000);
+        assert_eq!(demo_server::rows(dir.path(), "p").unwrap(), 1000);
 
         let refused = client
             .call(5, "pause_task", json!({"task_id": "none"}))
@@ -973,7 +973,7 @@ fn a_cancelled_call_is_answered_and_its_run_stops() {
         assert_eq!(list["tasks"][0]["status"], "cancelled");
         let done = list["tasks"][0]["progress"].as_u64().unwrap();
         assert!(done < 1000);
-        assert_eq!(demo::rows(dir.path(), "c").unwrap(), done);
+        assert_eq!(demo_server::rows(dir.path(), "c").unwrap(), done);
         // The proof stays for those who come back.
         let replayed = client.resume(&begun[0].id).await.all().await;
         assert_eq!(replayed.last(), rest.last());
@@ -1024,7 +1024,7 @@ fn a_deleted_session_ends_its_calls_with_an_answer() {
             .all()
             .await;
         assert!(steps(&events)[0] >= 10);
-        assert_eq!(demo::rows(dir.path(), "x").unwrap(), 1000);
+        assert_eq!(demo_server::rows(dir.path(), "x").unwrap(), 1000);
     });
 }
 
@@ -1037,7 +1037,7 @@ fn without_a_client_id_the_server_makes_one() {
             "client_id": null, "delay_ms": 0});
         let answer = client.ask(1, TOOL, arguments.clone()).await;
         let id = answer["client_id"].as_str().unwrap();
-        assert_eq!(demo::rows(dir.path(), id).unwrap(), 3);
+        assert_eq!(demo_server::rows(dir.path(), id).unwrap(), 3);
         let other = client.ask(2, TOOL, arguments).await;
         assert_ne!(other["client_id"], answer["client_id"]);
         let removed = client
@@ -1160,7 +1160,7 @@ fn forgotten_sessions_are_unknown_and_their_tools_go_on() {
             fresh.ask(1, TOOL, processing("f", 50, 0)).await["status"],
             "completed"
         );
-        assert_eq!(demo::rows(dir.path(), "f").unwrap(), 50);
+        assert_eq!(demo_server::rows(dir.path(), "f").unwrap(), 50);
     });
 }
 
@@ -1264,7 +1264,7 @@ fn a_directory_has_one_server_that_can_be_found_and_stopped() {
         let running = demo::find_running(dir.path()).unwrap();
         assert_eq!(running.url, server.url());
         assert_eq!(running.pid, std::process::id());
-        let second = demo::serve(options(dir.path())).await;
+        let second = demo_server::serve(options(dir.path())).await;
         assert!(matches!(second, Err(DemoError::AlreadyRunning { .. })));
         for entry in std::fs::read_dir(dir.path()).unwrap() {
             let entry = entry.unwrap();
@@ -1280,7 +1280,7 @@ fn a_directory_has_one_server_that_can_be_found_and_stopped() {
         let gone = demo::control(dir.path(), Fault::Restart);
         assert!(matches!(gone, Err(DemoError::NotRunning { .. })));
         // The port is kept for the next time.
-        let next = demo::serve(options(dir.path())).await.unwrap();
+        let next = demo_server::serve(options(dir.path())).await.unwrap();
         assert_eq!(next.url(), url);
     });
 }
@@ -1290,7 +1290,7 @@ fn a_long_directory_name_still_has_its_control_socket() {
     within_deadline(async {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("d".repeat(120));
-        let server = demo::serve(options(&deep)).await.unwrap();
+        let server = demo_server::serve(options(&deep)).await.unwrap();
         assert_eq!(demo::find_running(&deep).unwrap().url, server.url());
         demo::control(&deep, Fault::Restart).unwrap();
         demo::stop(&deep).unwrap();
@@ -1304,7 +1304,7 @@ fn an_idle_server_ends_and_a_busy_one_does_not() {
         let dir = tempfile::tempdir().unwrap();
         // Long enough to connect on a busy machine, and shorter than what is left to do after the client went.
         let limit = Duration::from_millis(500);
-        let server = demo::serve(DemoOptions {
+        let server = demo_server::serve(DemoOptions {
             idle_exit: Some(limit),
             ..options(dir.path())
         })
@@ -1318,7 +1318,7 @@ fn an_idle_server_ends_and_a_busy_one_does_not() {
         drop(client);
         let mut finished = std::pin::pin!(server.finished());
         // A screen that shows the server holds it.
-        while demo::rows(dir.path(), "i").unwrap() < 50 {
+        while demo_server::rows(dir.path(), "i").unwrap() < 50 {
             tokio::task::yield_now().await;
         }
         let early = tokio::time::timeout(limit * 2, &mut finished).await;
@@ -1441,7 +1441,7 @@ fn a_background_process_survives_restarts_and_sigkill() {
         let client = Client::open_at(&again.url, "2025-11-25").await;
         let answer = client.ask(1, TOOL, processing("b", 100, 0)).await;
         assert_eq!(answer["status"], "completed");
-        assert_eq!(demo::rows(dir.path(), "b").unwrap(), 100);
+        assert_eq!(demo_server::rows(dir.path(), "b").unwrap(), 100);
         demo::stop(dir.path()).unwrap();
         // It has ended: its number may be another's by now.
         std::mem::forget(process);
@@ -1525,7 +1525,7 @@ fn a_modern_client_that_goes_has_cancelled() {
         assert_eq!(status().await, "running");
         drop(stream);
         while status().await != "interrupted" {}
-        let rows = demo::rows(dir.path(), "m").unwrap();
+        let rows = demo_server::rows(dir.path(), "m").unwrap();
         assert!(rows < 1_000_000);
         // The checkpoint stays.
         let params = json!({"name": TOOL, "arguments": processing("m", 1_000_000, 50)});
@@ -1842,7 +1842,7 @@ fn tasks_survive_a_restart_of_the_server() {
         let working = modern.task_when(&movie, |task| frame(task) >= 3).await;
 
         server.kill();
-        let server = demo::serve(options(dir.path())).await.unwrap();
+        let server = demo_server::serve(options(dir.path())).await.unwrap();
         let modern = Modern::open(&server);
         assert_eq!(modern.task(&finished).await, before);
         // A session of the other era finds them too, in its own spelling.
@@ -2232,7 +2232,7 @@ fn a_modern_call_may_need_an_answer_before_it_starts() {
         other["arguments"]["city"] = json!("Porto");
         assert_eq!(code(4, other).await, -32602);
         server.kill();
-        let server = demo::serve(options(dir.path())).await.unwrap();
+        let server = demo_server::serve(options(dir.path())).await.unwrap();
         let modern = Modern::open(&server);
         let booked = modern.ask(5, "tools/call", again(guest)).await;
         assert_eq!(booked["resultType"], "complete");

@@ -22,16 +22,14 @@ use std::{
 };
 
 use crate::support::pty::{self, TestEnv};
-use crate::support::{disk::shim, kept::until};
 use crate::support::{
+    demo_server,
     program::{Ran, Running, finish, program},
     server::{self, Call},
 };
+use crate::support::{disk::shim, kept::until};
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
-use longhaul::{
-    demo,
-    store::{Lookup, Paths, Reader, write_atomically},
-};
+use longhaul::store::{Lookup, Paths, Reader, write_atomically};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, watch};
@@ -50,7 +48,7 @@ enum Disk {
 /// The demo server on a disk that is well, and a session on one that is not always.
 struct Bench {
     dir: TempDir,
-    server: demo::DemoServer,
+    server: demo_server::DemoServer,
 }
 
 impl Bench {

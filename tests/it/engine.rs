@@ -7,7 +7,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use crate::support::{alone::ran_alone, proxy::FaultProxy};
+use crate::support::{alone::ran_alone, demo_server, proxy::FaultProxy};
 use longhaul::{
     auth::{Keychain, Logins},
     demo,
@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 struct Bench {
     _dir: tempfile::TempDir,
     paths: Paths,
-    server: demo::DemoServer,
+    server: demo_server::DemoServer,
     proxy: FaultProxy,
 }
 
@@ -42,14 +42,14 @@ async fn bench() -> Bench {
     }
 }
 
-async fn serve(dir: &Path, port: Option<u16>) -> demo::DemoServer {
+async fn serve(dir: &Path, port: Option<u16>) -> demo_server::DemoServer {
     let options = demo::DemoOptions {
         dir: dir.join("demo"),
         port,
         cross_stream_replay: false,
         idle_exit: None,
     };
-    demo::serve(options).await.unwrap()
+    demo_server::serve(options).await.unwrap()
 }
 
 impl Bench {
@@ -282,7 +282,7 @@ async fn a_restart_resumes_checkpoints_and_loses_plain_calls() {
     assert_eq!(steps(&history), by_fives());
     let client_id = of(&id).client_id.unwrap();
     assert_eq!(
-        demo::rows(&dir.path().join("demo"), &client_id).unwrap(),
+        demo_server::rows(&dir.path().join("demo"), &client_id).unwrap(),
         50
     );
     drop((again, proxy));

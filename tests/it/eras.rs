@@ -23,6 +23,7 @@ use std::{
 
 use crate::support::pty::TestEnv;
 use crate::support::{
+    demo_server,
     program::{Ran, Running, program, run},
     proxy::FaultProxy,
     server,
@@ -53,7 +54,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The demo server in this process behind a proxy, and a state directory.
 struct Bench {
     dir: TempDir,
-    _server: demo::DemoServer,
+    _server: demo_server::DemoServer,
     proxy: FaultProxy,
 }
 
@@ -322,7 +323,7 @@ fn cell(way: Way, trouble: Trouble) {
     let calls = bench.proxy.calls("tools/call");
     if way.has_checkpoint() {
         let client_id = after["client_id"].as_str().unwrap();
-        let rows = demo::rows(&bench.demo_dir(), client_id).unwrap();
+        let rows = demo_server::rows(&bench.demo_dir(), client_id).unwrap();
         assert_eq!(rows, 60, "no record was processed twice");
     } else {
         assert_eq!((calls, &after["attempts"]), (1, &json!(1)), "it ran once");

@@ -8,6 +8,7 @@
 )]
 
 use crate::support::{
+    demo_server,
     proxy::FaultProxy,
     server,
     wire::{self, Ran},
@@ -29,7 +30,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Bench {
     dir: tempfile::TempDir,
-    _server: longhaul::demo::DemoServer,
+    _server: demo_server::DemoServer,
     proxy: FaultProxy,
     /// The server as it is known after a handshake, which all calls share.
     record: LinkRecord,
@@ -74,7 +75,7 @@ impl Bench {
     }
 
     fn rows(&self, client: &str) -> u64 {
-        longhaul::demo::rows(&self.dir.path().join("demo"), client).unwrap()
+        demo_server::rows(&self.dir.path().join("demo"), client).unwrap()
     }
 }
 

@@ -15,13 +15,11 @@ use std::{
 
 use crate::support::pty::{TestEnv, Tui};
 use crate::support::{
+    demo_server,
     program::{Ran, Running, program, run},
     server,
 };
-use longhaul::{
-    demo,
-    store::{DriverLock, Paths},
-};
+use longhaul::store::{DriverLock, Paths};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,7 +27,7 @@ use tempfile::TempDir;
 /// The demo server in this process, and a state directory.
 struct Bench {
     dir: TempDir,
-    server: demo::DemoServer,
+    server: demo_server::DemoServer,
 }
 
 impl Bench {
@@ -479,7 +477,7 @@ fn pid(tui: &Tui) -> Option<u32> {
 }
 
 /// An environment, a server in this process, a shell that drives a call, and the call's id.
-fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo::DemoServer, Running, String) {
+fn driven(revision: &str, words: &[&str]) -> (TestEnv, demo_server::DemoServer, Running, String) {
     let env = TestEnv::new();
     let server = server::demo(env.path().join("server"));
     let url = server.url();

@@ -3,6 +3,8 @@
 #[cfg(feature = "demo")]
 pub(crate) mod agent_host;
 pub(crate) mod alone;
+#[cfg(feature = "demo")]
+pub(crate) mod demo_server;
 #[cfg(all(feature = "demo", target_os = "linux"))]
 #[expect(
     clippy::unwrap_used,

@@ -127,7 +127,7 @@ where
 
 /// The demo server on a free port, with its data in `dir`.
 #[cfg(feature = "demo")]
-pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::DemoServer {
+pub(crate) fn demo(dir: std::path::PathBuf) -> super::demo_server::DemoServer {
     let options = longhaul::demo::DemoOptions {
         dir,
         port: None,
@@ -137,6 +137,6 @@ pub(crate) fn demo(dir: std::path::PathBuf) -> longhaul::demo::DemoServer {
     tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap()
-        .block_on(longhaul::demo::serve(options))
+        .block_on(super::demo_server::serve(options))
         .unwrap()
 }

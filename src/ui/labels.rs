@@ -159,61 +159,59 @@ pub(crate) fn next_try(contact: &Connectivity) -> Option<Wall> {
     }
 }
 
-/// The state of a server: what the user has to do, else the connection's state as its open calls show it.
+/// The state of a server, and its rank: servers with a low one need attention.
 pub(crate) fn server(
     state: &State,
     server: &ServerView,
     glyphs: &'static Glyphs,
     now: Stamp,
-) -> StateLabel {
-    match (&server.obstacle, &server.state) {
-        (Some(obstacle), _) => StateLabel::new(glyphs.asks, obstacle.message(), Role::Needs),
-        (None, LinkState::Live) => match health_by_calls(state, server, now) {
-            CallHealth::Live => link_state(&server.state, glyphs, now),
-            CallHealth::Idle => link_state(&LinkState::Idle, glyphs, now),
-            CallHealth::Quiet(age) => StateLabel::new(
-                glyphs.running,
-                format!("quiet {}", brief(age)),
-                Role::Running,
-            ),
-            CallHealth::Disconnected => {
-                StateLabel::new(glyphs.reconnecting, "reconnecting", Role::Warning)
-            }
-        },
-        (None, state) => link_state(state, glyphs, now),
+) -> (u8, StateLabel) {
+    let needs = |text: &str| (0, StateLabel::new(glyphs.asks, text, Role::Needs));
+    if let Some(obstacle) = &server.obstacle {
+        return needs(&obstacle.message());
     }
-}
-
-/// The sort rank of a server: needs the user, then unreachable, then healthy.
-pub(crate) fn rank(state: &State, server: &ServerView, now: Stamp) -> u8 {
     match &server.state {
-        _ if server.obstacle.is_some() => 0,
-        LinkState::NeedsLogin { .. } | LinkState::NotStarted { .. } => 0,
-        LinkState::Down { .. } => 1,
-        LinkState::Connecting => 2,
-        LinkState::Idle => 4,
-        LinkState::Live => match health_by_calls(state, server, now) {
-            CallHealth::Disconnected => 1,
-            CallHealth::Quiet(_) => 2,
-            CallHealth::Live => 3,
-            CallHealth::Idle => 4,
-        },
+        LinkState::Idle => idle(glyphs),
+        LinkState::Live => live(state, server, glyphs, now),
+        LinkState::Connecting => {
+            let label = StateLabel::new(glyphs.reconnecting, "connecting", Role::Warning);
+            (2, label)
+        }
+        LinkState::Down { next, .. } => {
+            let text = match until(*next, now).as_str() {
+                "now" => "retrying".to_owned(),
+                left => format!("retry in {left}"),
+            };
+            let label = StateLabel::new(glyphs.reconnecting, text, Role::Warning);
+            (1, label)
+        }
+        LinkState::NeedsLogin {
+            takes_sign_in: true,
+            ..
+        } => needs("needs sign-in"),
+        LinkState::NeedsLogin { .. } => needs("needs credentials"),
+        LinkState::NotStarted {
+            is_approved: true, ..
+        } => needs("not started"),
+        LinkState::NotStarted { .. } => needs("not approved"),
     }
 }
 
-/// The connection state of a server, derived from its open calls.
-enum CallHealth {
-    Live,
-    Quiet(Duration),
-    Disconnected,
-    /// No call is open there.
-    Idle,
+fn idle(glyphs: &'static Glyphs) -> (u8, StateLabel) {
+    (4, StateLabel::new(glyphs.offline, "idle", Role::Dim))
 }
 
 /// The maximum number of open calls examined per frame.
 const MAX_EXAMINED: usize = 1_000;
 
-fn health_by_calls(state: &State, server: &ServerView, now: Stamp) -> CallHealth {
+/// The state of a connected server, derived from its open calls.
+fn live(
+    state: &State,
+    server: &ServerView,
+    glyphs: &'static Glyphs,
+    now: Stamp,
+) -> (u8, StateLabel) {
+    let live = || (3, StateLabel::new(glyphs.running, "live", Role::Done));
     let (mut quiet, mut is_disconnected, mut is_any) = (None::<Duration>, false, false);
     let open = state.open_tasks().take(MAX_EXAMINED);
     for task_row in open.filter(|task_row| task_row.view.task.server == server.name) {
@@ -229,44 +227,20 @@ fn health_by_calls(state: &State, server: &ServerView, now: Stamp) -> CallHealth
             Connectivity::Live { .. }
             | Connectivity::Idle
             | Connectivity::NeedsLogin
-            | Connectivity::Unwatched { .. } => return CallHealth::Live,
+            | Connectivity::Unwatched { .. } => return live(),
         }
     }
     match quiet {
-        Some(age) => CallHealth::Quiet(age),
-        None if is_disconnected => CallHealth::Disconnected,
-        None if is_any => CallHealth::Live,
-        None => CallHealth::Idle,
-    }
-}
-
-fn link_state(state: &LinkState, glyphs: &'static Glyphs, now: Stamp) -> StateLabel {
-    match state {
-        LinkState::Idle => StateLabel::new(glyphs.offline, "idle", Role::Dim),
-        LinkState::Connecting => StateLabel::new(glyphs.reconnecting, "connecting", Role::Warning),
-        LinkState::Live => StateLabel::new(glyphs.running, "live", Role::Done),
-        LinkState::Down { next, .. } => {
-            let text = match until(*next, now).as_str() {
-                "now" => "retrying".to_owned(),
-                left => format!("retry in {left}"),
-            };
-            StateLabel::new(glyphs.reconnecting, text, Role::Warning)
+        Some(age) => {
+            let text = format!("quiet {}", brief(age));
+            (2, StateLabel::new(glyphs.running, text, Role::Running))
         }
-        LinkState::NeedsLogin {
-            takes_sign_in: true,
-            ..
-        } => StateLabel::new(glyphs.asks, "needs sign-in", Role::Needs),
-        LinkState::NeedsLogin { .. } => {
-            StateLabel::new(glyphs.asks, "needs credentials", Role::Needs)
+        None if is_disconnected => {
+            let label = StateLabel::new(glyphs.reconnecting, "reconnecting", Role::Warning);
+            (1, label)
         }
-        LinkState::NotStarted { is_approved, .. } => {
-            let text = if *is_approved {
-                "not started"
-            } else {
-                "not approved"
-            };
-            StateLabel::new(glyphs.asks, text, Role::Needs)
-        }
+        None if is_any => live(),
+        None => idle(glyphs),
     }
 }
 

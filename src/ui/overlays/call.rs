@@ -64,7 +64,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
         .min(last.saturating_sub(available.min(last)));
     let (state_at, url_at) = if columns < 70 { (11, 24) } else { (16, 34) };
     let choice = |(index, server): (usize, &ServerView)| {
-        let shown = labels::server(state, server, theme.glyphs, now);
+        let (_, shown) = labels::server(state, server, theme.glyphs, now);
         let role = Role::of_choice(index == at, true);
         let mut line = Line::from(vec![
             theme.span(shown.glyph, shown.role),

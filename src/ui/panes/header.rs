@@ -23,7 +23,7 @@ pub(in crate::ui) fn header(region: &mut Region<'_>, state: &State, now: Stamp) 
     let columns = region.columns();
     let theme = region.theme;
     let flags = flags(state, theme.glyphs.more);
-    let is_well = |server: &ServerView| labels::rank(state, server, now) > 2;
+    let is_well = |server| labels::server(state, server, theme.glyphs, now).0 > 2;
     // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
     let is_all_well = state.servers.iter().all(is_well);
     let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
@@ -119,14 +119,14 @@ fn keeper(theme: Theme, state: &State, is_wide: bool) -> Option<Span<'static>> {
 fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t State, now: Stamp) {
     let total = state.servers.len();
     let spans = |server: &'t ServerView| {
-        let shown = labels::server(state, server, theme.glyphs, now);
+        let (rank, shown) = labels::server(state, server, theme.glyphs, now);
         let spans = Line::from(vec![
             Span::raw("   "),
             theme.span(shown.glyph, shown.role),
             theme.span(format!(" {} ", server.name), Role::Plain),
             theme.span(shown.text, Role::Dim),
         ]);
-        (labels::rank(state, server, now), spans)
+        (rank, spans)
     };
     let mut servers: Vec<(u8, Line<'t>)> = state.servers.iter().map(spans).collect();
     let all: usize = servers.iter().map(|(_, spans)| spans.width()).sum();

@@ -43,7 +43,7 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
         let sign = if is_on { theme.glyphs.cursor } else { " " };
         let name_role = Role::of_choice(is_on, true);
         let (state_at, url_at) = if columns < 80 { (14, 28) } else { (20, 40) };
-        let shown = labels::server(state, server, theme.glyphs, now);
+        let (_, shown) = labels::server(state, server, theme.glyphs, now);
         let mut line = Line::from(vec![
             theme.span(format!(" {sign} "), Role::Focus),
             theme.span(shown.glyph, shown.role),

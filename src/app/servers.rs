@@ -65,7 +65,7 @@ pub(super) fn invalid_url(why: &UrlError) -> String {
 pub(super) fn add_url(state: &mut State, typed: &str) -> Result<ServerName, UrlError> {
     let url = server_url::parse(typed.trim())?;
     let mut known = state.servers.iter();
-    if let Some(known) = known.find(|known| server_url::is_same(&known.url, &url)) {
+    if let Some(known) = known.find(|known| server_url::is_same(&known.url, url.as_str())) {
         let name = known.name.clone();
         request_tools(state, &name);
         return Ok(name);

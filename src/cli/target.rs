@@ -161,12 +161,12 @@ impl Targets {
         let url = server_url::parse(text)
             .map_err(|why| CliError::usage(format!("invalid server URL: {why}")))?;
         let mut known = self.known.iter();
-        if let Some(link) = known.find(|link| server_url::is_same(&link.url, &url)) {
+        if let Some(link) = known.find(|link| server_url::is_same(&link.url, url.as_str())) {
             // With the URL, because a driver that finds the session file damaged has lost it.
             return self.server_ref(link.name.clone(), Some(link.url.clone()));
         }
         let is_it = |server: &&ServerRef| {
-            (server.url.as_ref()).is_some_and(|named| server_url::is_same(named, &url))
+            (server.url.as_ref()).is_some_and(|named| server_url::is_same(named, url.as_str()))
         };
         if let Some(server) = self.named.iter().find(is_it) {
             return Ok(server.clone());

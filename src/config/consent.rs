@@ -247,10 +247,7 @@ pub(crate) fn header_destinations(
     headers: &[(String, Template)],
     verb: &str,
 ) -> Vec<String> {
-    let host = url::Url::parse(url).map_or_else(
-        |_| server_url::redacted(url).into_owned(),
-        |url| url.origin().ascii_serialization(),
-    );
+    let host = server_url::origin(url).unwrap_or_else(|| server_url::redacted(url).into_owned());
     let line = |(header, value): &(String, Template)| {
         let variables: Vec<&str> = value.variables().collect();
         let line = format!(

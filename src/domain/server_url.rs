@@ -95,9 +95,20 @@ pub fn short_name(url: &Url) -> String {
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Whether a known server has this URL, however it was written.
-pub fn is_same(known: &str, url: &Url) -> bool {
-    known == url.as_str() || Url::parse(known).is_ok_and(|known| known == *url)
+/// Whether two URLs are the same, however they are written.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one == other || Url::parse(one).is_ok_and(|one| Url::parse(other) == Ok(one))
+}
+
+/// Whether two URLs have the same scheme, host and port.
+pub fn is_same_origin(one: &str, other: &str) -> bool {
+    let origin = |url| Url::parse(url).ok().map(|url| url.origin());
+    origin(one) == origin(other)
+}
+
+/// Scheme, host and port of a URL; its path and query may contain a key.
+pub fn origin(url: &str) -> Option<String> {
+    Some(Url::parse(url).ok()?.origin().ascii_serialization())
 }
 
 /// Whether the host is this machine: proxies don't apply, and nobody else can read the traffic.

@@ -19,7 +19,7 @@ use crate::{
     config::{self, env_secret},
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,
-        Wall,
+        Wall, server_url,
     },
     engine::ReadError,
     store::{Lookup, Paths, Reader, StoreError},
@@ -136,7 +136,7 @@ fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
     let tool = link.tools.iter().find(|tool| tool.name == task.tool);
     json!({
         "name": redaction.masked(link.name.as_str()),
-        "origin": redact::origin(&link.url),
+        "origin": server_url::origin(&link.url),
         "info": redaction.masked_option(link.server_info.as_deref()),
         "era": link.version.map(ProtocolVersion::label),
         "era_message": redaction.content(link.era_why.as_deref()),

@@ -164,11 +164,6 @@ impl Redaction {
     }
 }
 
-/// Scheme, host and port of a URL; its path and query may contain a key.
-pub(super) fn origin(url: &str) -> Option<String> {
-    Some(Url::parse(url).ok()?.origin().ascii_serialization())
-}
-
 /// The parts of a URL that may be secret.
 fn url_secrets(url: &str) -> Vec<String> {
     let Ok(url) = Url::parse(url) else {

@@ -229,9 +229,8 @@ impl Driver<'_> {
                 id: id.clone(),
                 how,
             };
-            // No request has the number 0.
             match self.links.iter().position(|linked| linked.link.holds(id)) {
-                Some(index) => self.feed(index, Input::Ask { ask: 0, what: note }, now),
+                Some(index) => self.tell(index, note, now),
                 None => self.ask_session(0, id, &note, now),
             }
         }

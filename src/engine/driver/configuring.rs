@@ -99,15 +99,14 @@ impl Configured<'_> {
         record: &LinkRecord,
         given: &[(String, String)],
     ) -> Vec<&(String, Template)> {
-        let place = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
-        let Some(server) = self.server else {
+        // While unfinished tasks keep the link at an old address, headers for the new one are not used.
+        let is_there = |url: &String| server_url::is_same_origin(url, &record.url);
+        let Some(server) = self
+            .server
+            .filter(|it| it.url.as_ref().is_some_and(is_there))
+        else {
             return Vec::new();
         };
-        // While unfinished tasks keep the link at an old address, headers for the new one are not used.
-        let there = server.url.as_deref().and_then(place);
-        if there.is_none() || there != place(&record.url) {
-            return Vec::new();
-        }
         let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let headers = server.headers.iter();
         headers.filter(|(name, _)| !is_given(name)).collect()
@@ -189,9 +188,8 @@ impl Driver<'_> {
         let elsewhere = |server: &ServerConfig, was_named: bool| {
             let mut links = links.iter().map(|linked| &linked.link);
             let link = links.find(|link| link.record().name == server.name)?;
-            let place = |url: &str| url::Url::parse(url).ok();
             let here = &link.record().url;
-            let is_there = |url: &String| place(url) == place(here);
+            let is_there = |url: &String| server_url::is_same(url, here);
             // Its credentials would apply to running calls.
             let is_taken = was_named && link.has_unsettled();
             let is_it = server.url.as_ref().is_none_or(is_there) && !is_taken;
@@ -236,9 +234,8 @@ impl Driver<'_> {
                     linked.http = None;
                     linked.config_headers.clear();
                 }
-                // Tasks that waited for a credential may have it now. No request has the number 0.
-                let what = SessionRequest::RetryNow;
-                self.feed(index, Input::Ask { ask: 0, what }, now);
+                // Tasks that waited for a credential may have it now.
+                self.tell(index, SessionRequest::RetryNow, now);
             }
             // Without an address the entry applies once the server gets one.
             if let (None, Some(url)) = (self.index_of(&name), server.url) {
@@ -275,9 +272,7 @@ impl Driver<'_> {
         let old_url = linked.link.record().url.clone();
         let mut config = config.clone();
         // The same address, written differently, is not another address.
-        let place = |url: &str| url::Url::parse(url).ok();
-        let is_there = |url: &String| place(url) == place(&old_url);
-        config.url = config.url.filter(|url| !is_there(url));
+        config.url = config.url.filter(|url| !server_url::is_same(url, &old_url));
         let applied = linked.link.configure(&config);
         linked.moved_from(&old_url);
         linked.is_touched = true;

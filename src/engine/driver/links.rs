@@ -11,8 +11,8 @@ use crate::{
     auth::TokenManager,
     domain::{
         EventId, LinkRecord, MissingVariable, NoticeLevel, ProtocolVersion, RequestError,
-        ServerName, ServerObstacle, ServerRef, SessionEvent, SessionOutcome, SessionResponse,
-        SharedByteCount, Stamp, Task, Wall, server_url,
+        ServerName, ServerObstacle, ServerRef, SessionEvent, SessionOutcome, SessionRequest,
+        SessionResponse, SharedByteCount, Stamp, Task, Wall, server_url,
     },
     engine::{
         driver::{
@@ -130,8 +130,7 @@ impl Linked {
             return;
         }
         self.http = None;
-        let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
-        if origin(url) != origin(old_url) {
+        if !server_url::is_same_origin(url, old_url) {
             self.headers.clear();
             self.config_headers.clear();
             self.secrets = Secrets::default();
@@ -218,10 +217,10 @@ impl Driver<'_> {
         let initialized: BTreeSet<ServerName> =
             initialized.map(|record| record.name.clone()).collect();
         for record in records {
-            let origin = |url: &str| url::Url::parse(url).ok().map(|url| url.origin());
             let configured = self.configs.of_name(&record.name);
             let configured = configured.and_then(|it| it.url.as_deref());
-            let is_there = configured.is_none_or(|url| origin(url) == origin(&record.url));
+            let is_there =
+                configured.is_none_or(|url| server_url::is_same_origin(url, &record.url));
             let is_it = |server: &&ServerRef| {
                 let is_named = server
                     .url
@@ -382,6 +381,12 @@ impl Driver<'_> {
         for index in 0..self.links.len() {
             self.feed(index, input(), now);
         }
+    }
+
+    /// Feeds a request to a link whose answer nobody waits for.
+    pub(super) fn tell(&mut self, index: usize, what: SessionRequest, now: Stamp) {
+        // No request has the number 0.
+        self.feed(index, Input::Ask { ask: 0, what }, now);
     }
 
     /// Feeds an input to a link and carries out the outputs.

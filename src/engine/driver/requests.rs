@@ -203,15 +203,10 @@ impl Driver<'_> {
                 Err(refused) => Route::Answer(Err(refused)),
             },
             SessionRequest::RetryNow => {
-                // Answered once for all below; no request has the number 0.
-                let (ask, what) = (0, SessionRequest::RetryNow);
-                self.feed_all(
-                    || Input::Ask {
-                        ask,
-                        what: what.clone(),
-                    },
-                    now,
-                );
+                // Answered once for all below.
+                for index in 0..self.links.len() {
+                    self.tell(index, SessionRequest::RetryNow, now);
+                }
                 Route::Answer(Ok(SessionResponse::Accepted))
             }
             SessionRequest::Collected { id, how } => {

@@ -12,7 +12,6 @@ use crate::{
         LOOK_EVERY,
         state::{Driver, Linked, SignInJob, SignInNews},
     },
-    link::Input,
 };
 
 impl Driver<'_> {
@@ -85,9 +84,7 @@ impl Driver<'_> {
                 let words = format!("signed in to {name}; its tasks resume");
                 self.notice(NoticeLevel::Info, words, now);
                 if let Some(index) = self.index_of(&name) {
-                    // No request has the number 0.
-                    let what = SessionRequest::RetryNow;
-                    self.feed(index, Input::Ask { ask: 0, what }, now);
+                    self.tell(index, SessionRequest::RetryNow, now);
                 }
             }
             SignInNews::Over(name, Err(error)) => {
@@ -125,9 +122,7 @@ impl Driver<'_> {
         };
         for index in 0..self.links.len() {
             if self.links.get(index).is_some_and(has_news) {
-                // No request has the number 0.
-                let what = SessionRequest::RetryNow;
-                self.feed(index, Input::Ask { ask: 0, what }, now);
+                self.tell(index, SessionRequest::RetryNow, now);
             }
         }
     }

@@ -296,18 +296,17 @@ fn report(
     convention: &CheckpointConvention,
     checks: &mut Checks,
 ) {
-    let origin = Url::parse(url).map_or_else(
-        |_| server_url::redacted(url).into_owned(),
-        |url| url.origin().ascii_serialization(),
-    );
+    let origin = server_url::origin(url);
+    let origin = origin.unwrap_or_else(|| server_url::redacted(url).into_owned());
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
         Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
         Err(obstacle) => return report_failure(&origin, obstacle, advice, checks),
     };
+    let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     let tls = if url.starts_with("https:") {
         "over TLS with a valid certificate"
-    } else if Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url)) {
+    } else if is_here {
         "without encryption (on this machine)"
     } else {
         "without encryption"
@@ -324,7 +323,6 @@ fn report(
         answered.version
     ));
     report_resumability(Some(answered), probe.modern, convention, checks);
-    let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             format!("its stream is not buffered (first bytes after {} ms)", took.as_millis()),

@@ -15,11 +15,8 @@ use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, ti
 use futures_util::FutureExt as _;
 
 use crate::{
-    app::{self, Command, Event, ExitNote, SaveContent, State, UserInput, View},
-    domain::{
-        Mono, RateLimit, SavedRead, ServerName, SessionEvent, SessionRequest, SessionRequestId,
-        Stamp, TaskId,
-    },
+    app::{self, Command, Event, ExitNote, State, TerminalCommand, UserInput},
+    domain::{Mono, RateLimit, SessionEvent, Stamp},
 };
 
 /// The pace of frames, except after a key and in short bursts: no eye sees more, and the engine needs the time.
@@ -42,9 +39,12 @@ pub trait TerminalSurface {
     ///
     /// A failure means that the terminal is gone; [`io::ErrorKind::NotConnected`], that a panic has given it back.
     fn draw(&mut self, state: &State, now: Stamp) -> io::Result<bool>;
-    /// Carries out a command that only concerns the terminal; gives back an event if one follows. Fails as
+    /// Carries out a command; gives back an event if one follows. Fails as
     /// [`Self::draw`] does.
-    fn carry_out(&mut self, command: Command) -> impl Future<Output = io::Result<Option<Event>>>;
+    fn carry_out(
+        &mut self,
+        command: TerminalCommand,
+    ) -> impl Future<Output = io::Result<Option<Event>>>;
 }
 
 /// What the loop needs of the engine and the session file.
@@ -53,29 +53,8 @@ pub trait Services {
     fn changed(&mut self) -> impl Future<Output = ()>;
     /// Everything new since the last call.
     fn take(&mut self) -> Vec<Event>;
-    /// Asks the engine; the answer is news.
-    fn ask(&mut self, ask: SessionRequestId, what: SessionRequest);
-    /// Reads the session file. What it says is returned, or is an event later.
-    fn read(&mut self, what: SavedRead) -> Vec<Event>;
-    /// Opens a page in the user's browser; only a failure is an event later.
-    fn open_page(&mut self, url: &str);
-    /// Writes something of a task to a file that is not there yet; what came of it is an event later.
-    fn save(&mut self, task: &TaskId, what: SaveContent, path: &str);
-    /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
-    fn open_part(&mut self, task: &TaskId, part: usize);
-    /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
-    fn import(&mut self, takes: bool);
-
-    /// Writes a view into the configuration.
-    fn save_view(&mut self, view: View);
-
-    /// Looks whether the configuration has changed, or reads it `force`; what it says now is an event later.
-    fn look_at_config(&mut self, force: bool);
-
-    /// Reads what the configuration has for a server, agreed to where this is its digest.
-    fn consent(&mut self, server: ServerName, agreed_to: Option<String>);
-    /// Breaks something on the demo server; what came of it is an event later.
-    fn break_demo(&mut self, what: &str);
+    /// Carries out a command that has nothing to do with the terminal. What follows is returned, or is an event later.
+    fn carry_out(&mut self, command: Command) -> Vec<Event>;
 }
 
 /// The time, as the loop sees it.
@@ -203,7 +182,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
                 }
                 TerminalEvent::Stop => {
                     // Here, because the wait for what comes next may be dropped.
-                    let todo = vec![Command::Suspend];
+                    let todo = vec![TerminalCommand::Suspend.into()];
                     follow_up(surface, backstage, state, todo, now).await?;
                 }
                 TerminalEvent::Continued => events.push(Event::Resumed),
@@ -275,34 +254,13 @@ async fn follow_up<S: TerminalSurface, B: Services>(
 ) -> io::Result<()> {
     let mut todo = VecDeque::from(todo);
     while let Some(command) = todo.pop_front() {
-        for event in carry_out(surface, backstage, command).await? {
+        let events = match command {
+            Command::Terminal(command) => surface.carry_out(command).await?.into_iter().collect(),
+            command => backstage.carry_out(command),
+        };
+        for event in events {
             todo.extend(app::update(state, event, now));
         }
     }
     Ok(())
-}
-
-async fn carry_out<S: TerminalSurface, B: Services>(
-    surface: &mut S,
-    backstage: &mut B,
-    command: Command,
-) -> io::Result<Vec<Event>> {
-    // A read that failed is answered too, so that the next one can be asked for.
-    match command {
-        Command::Request(ask, what) => backstage.ask(ask, what),
-        Command::Read(what) => return Ok(backstage.read(what)),
-        Command::InjectFault(what) => backstage.break_demo(&what),
-        Command::FindServers => backstage.import(false),
-        Command::ImportServers => backstage.import(true),
-        Command::SaveView(view) => backstage.save_view(view),
-        Command::CheckConfig { force } => backstage.look_at_config(force),
-        Command::ReadConsent(server) => backstage.consent(server, None),
-        Command::Approve { server, digest } => backstage.consent(server, Some(digest)),
-        Command::OpenPage(url) => backstage.open_page(&url),
-        Command::Save { task, what, path } => backstage.save(&task, what, &path),
-        Command::OpenPart { task, part } => backstage.open_part(&task, part),
-        Command::Quit(_) => {}
-        other => return Ok(surface.carry_out(other).await?.into_iter().collect()),
-    }
-    Ok(Vec::new())
 }

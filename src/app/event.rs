@@ -204,24 +204,8 @@ pub enum Command {
     Request(SessionRequestId, SessionRequest),
     /// Read from the session file; responds with [`Event::Read`].
     Read(SavedRead),
-    /// Copy sanitized text to the terminal's clipboard (OSC 52).
-    Copy(String),
-    /// Leave the screen, print the text so that the mouse can select it, and wait for Enter.
-    Print(String),
-    /// Stop the process group, as Ctrl-Z does.
-    Suspend,
-    /// Clear the terminal and redraw the screen.
-    Redraw,
-    /// Turn mouse reporting on or off.
-    ReportMouse(bool),
-    /// Set the terminal's title to sanitized text.
-    SetTitle(String),
-    /// Ring the bell.
-    Bell,
-    /// Show a desktop notification with sanitized text.
-    Notify(String),
-    /// Show the overall progress in the taskbar.
-    Progress(OverallProgress),
+    /// Do something with the terminal.
+    Terminal(TerminalCommand),
     /// Inject a fault into the demo server: `cut 5`, `restart`, `stall`, `drop`, `duplicate`, `forget`, `polls`, `hang`.
     InjectFault(String),
     /// Look for servers in the configuration of other MCP clients; responds with [`Event::ServersFound`].
@@ -265,6 +249,35 @@ pub enum Command {
     },
     /// Exit the program.
     Quit(ExitNote),
+}
+
+/// Something that the shell must do with the terminal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TerminalCommand {
+    /// Copy sanitized text to the terminal's clipboard (OSC 52).
+    Copy(String),
+    /// Leave the screen, print the text so that the mouse can select it, and wait for Enter.
+    Print(String),
+    /// Stop the process group, as Ctrl-Z does.
+    Suspend,
+    /// Clear the terminal and redraw the screen.
+    Redraw,
+    /// Turn mouse reporting on or off.
+    ReportMouse(bool),
+    /// Set the terminal's title to sanitized text.
+    SetTitle(String),
+    /// Ring the bell.
+    Bell,
+    /// Show a desktop notification with sanitized text.
+    Notify(String),
+    /// Show the overall progress in the taskbar.
+    Progress(OverallProgress),
+}
+
+impl From<TerminalCommand> for Command {
+    fn from(command: TerminalCommand) -> Self {
+        Self::Terminal(command)
+    }
 }
 
 /// What to print after the screen has closed.

@@ -9,7 +9,7 @@ pub(super) mod open;
 use crate::domain::{Chord, text};
 
 use super::{
-    Command, Overlay, State, UserInput,
+    Overlay, State, TerminalCommand, UserInput,
     alerts::WindowFocus,
     call::{Stage, call_key},
     dialogs::{
@@ -123,8 +123,8 @@ fn on_key(state: &mut State, chord: Chord, is_drawn: bool) {
     let action = state.setup.settings.keys.lookup(scope, chord);
     match action {
         Some(Action::Interrupt) => return interrupt(state),
-        Some(Action::Suspend) => return state.command(Command::Suspend),
-        Some(Action::Redraw) => return state.command(Command::Redraw),
+        Some(Action::Suspend) => return state.command(TerminalCommand::Suspend),
+        Some(Action::Redraw) => return state.command(TerminalCommand::Redraw),
         // On a screen that is too small, nobody sees what another key does.
         _ if !is_drawn => return,
         _ => {}

@@ -70,7 +70,7 @@ pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
     Command, ConfigReread, Consent, Event, ExitNote, Look, SaveContent, ServerFindings, Settings,
-    Setup,
+    Setup, TerminalCommand,
 };
 pub use exit::{Exit, ExitWhen};
 pub use field::Field;

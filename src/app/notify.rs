@@ -8,7 +8,7 @@ use crate::domain::{
 };
 
 use super::{
-    Command, Counts, State,
+    Counts, State, TerminalCommand,
     alerts::{Alert, WindowFocus},
     requests::request_for,
     server_needs::waits_for,
@@ -77,10 +77,10 @@ fn send(state: &mut State, alerts: Vec<Alert>) {
     let is_watched = is_watched(state);
     // Ring for what needs the user even in a watched window: they may be looking at another task.
     if notify.bell.includes(occasion) && (occasion == NotifyReason::NeedsYou || !is_watched) {
-        state.command(Command::Bell);
+        state.command(TerminalCommand::Bell);
     }
     if notify.desktop.includes(occasion) && !is_watched {
-        state.command(Command::Notify(match more {
+        state.command(TerminalCommand::Notify(match more {
             0 => message,
             more => format!("{message} (and {more} more)"),
         }));
@@ -116,7 +116,7 @@ fn show_progress(state: &mut State) {
     };
     (state.alerts.progress_at, state.alerts.running) = (Some(now.mono), running);
     if overall != std::mem::replace(&mut state.alerts.overall, overall) {
-        state.command(Command::Progress(overall));
+        state.command(TerminalCommand::Progress(overall));
     }
 }
 
@@ -193,6 +193,6 @@ fn set_title(state: &mut State) {
     }
     if title != state.alerts.title {
         state.alerts.title.clone_from(&title);
-        state.command(Command::SetTitle(title));
+        state.command(TerminalCommand::SetTitle(title));
     }
 }

@@ -13,7 +13,7 @@ use super::{
     alerts::{AlertState, WindowFocus},
     detail_pane::DetailPane,
     dialogs::{Dialogs, Overlay},
-    event::{Command, ConfigReread, ExitNote, Setup},
+    event::{Command, ConfigReread, ExitNote, Setup, TerminalCommand},
     exit::Exit,
     keymap::Scope,
     list::TaskList,
@@ -146,8 +146,14 @@ impl State {
     }
 
     /// Asks the shell to do something after the current update.
-    pub(super) fn command(&mut self, command: Command) {
-        self.requests.commands.push(command);
+    pub(super) fn command(&mut self, command: impl Into<Command>) {
+        self.requests.commands.push(command.into());
+    }
+
+    /// Copies a text and says so.
+    pub(super) fn copy(&mut self, text: String) {
+        self.command(TerminalCommand::Copy(text));
+        self.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
     }
 
     /// The time of the event that is being handled.

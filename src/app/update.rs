@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{NoticeLevel, ServerView, SessionEvent, SessionRequest, Stamp, text};
 
 use super::{
-    Command, ConfigReread, Event, State,
+    Command, ConfigReread, Event, State, TerminalCommand,
     alerts::WindowFocus,
     away, input,
     loading::{on_read, request_missing_data},
@@ -105,7 +105,7 @@ fn apply_config(state: &mut State, config: ConfigReread) {
     let takes_mouse = settings.takes_mouse;
     let before = std::mem::replace(&mut state.setup.settings, settings);
     if before.takes_mouse != takes_mouse {
-        state.command(Command::ReportMouse(takes_mouse));
+        state.command(TerminalCommand::ReportMouse(takes_mouse));
     }
     let count = text::plural(server_configs.servers.len(), "server");
     // Warnings about the old contents no longer hold, or are repeated below.

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::Services;
 use crate::{
-    app::{Event, SaveContent, View},
+    app::{Command, Event, SaveContent},
     config::{self, FileMark, consent, import},
     domain::{
         LinkState, OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
@@ -342,10 +342,30 @@ impl Services for SessionServices {
         events
     }
 
-    fn ask(&mut self, ask: SessionRequestId, what: SessionRequest) {
-        self.session.ask_as(&self.subscription, ask, what);
+    fn carry_out(&mut self, command: Command) -> Vec<Event> {
+        match command {
+            Command::Request(ask, what) => self.session.ask_as(&self.subscription, ask, what),
+            Command::Read(what) => return self.read(what),
+            Command::InjectFault(what) => self.break_demo(&what),
+            Command::FindServers => self.import(false),
+            Command::ImportServers => self.import(true),
+            Command::SaveView(view) => {
+                self.in_background_with_message(move || config::save_view(&view));
+            }
+            Command::CheckConfig { force } => self.look_at_config(force),
+            Command::ReadConsent(server) => self.consent(server, None),
+            Command::Approve { server, digest } => self.consent(server, Some(digest)),
+            Command::OpenPage(url) => self.open_page(url),
+            Command::Save { task, what, path } => self.save(&task, what, &path),
+            Command::OpenPart { task, part } => self.open_part(&task, part),
+            Command::Terminal(_) | Command::Quit(_) => {}
+        }
+        Vec::new()
     }
+}
 
+impl SessionServices {
+    /// Reads the session file. What it says is returned, or is an event later.
     fn read(&mut self, what: SavedRead) -> Vec<Event> {
         if self.is_remote {
             self.ask_to_read(what, None);
@@ -365,8 +385,8 @@ impl Services for SessionServices {
         read()
     }
 
-    fn open_page(&mut self, url: &str) {
-        let page = url.to_owned();
+    /// Opens a page in the user's browser; only a failure is an event later.
+    fn open_page(&self, page: String) {
         let browser = self.options.browser.clone();
         self.in_background(move || {
             let why = match browser {
@@ -379,6 +399,7 @@ impl Services for SessionServices {
         });
     }
 
+    /// Writes something of a task to a file that is not there yet; what came of it is an event later.
     fn save(&mut self, task: &TaskId, what: SaveContent, path: &str) {
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
@@ -401,6 +422,7 @@ impl Services for SessionServices {
         });
     }
 
+    /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
     fn open_part(&mut self, task: &TaskId, part: usize) {
         let Some(viewer) = self.options.viewer.clone() else {
             return self.in_background_with_message(|| Err(ServiceError::NoDesktop));
@@ -424,10 +446,7 @@ impl Services for SessionServices {
         self.use_part(task, part, PartUse::Open(copy, viewer));
     }
 
-    fn save_view(&mut self, view: View) {
-        self.in_background_with_message(move || config::save_view(&view));
-    }
-
+    /// Looks whether the configuration has changed, or reads it `force`; what it says now is an event later.
     fn look_at_config(&mut self, force: bool) {
         let mark = Arc::clone(&self.config_mark);
         self.in_background(move || {
@@ -441,6 +460,7 @@ impl Services for SessionServices {
         });
     }
 
+    /// Reads what the configuration has for a server, agreed to where this is its digest.
     fn consent(&mut self, server: ServerName, agreed_to: Option<String>) {
         self.in_background(move || {
             let consent = consent::consent_on_screen(&server, agreed_to.as_deref());
@@ -448,6 +468,7 @@ impl Services for SessionServices {
         });
     }
 
+    /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
     fn import(&mut self, takes: bool) {
         let paths = self.paths.clone();
         self.in_background(move || {
@@ -459,6 +480,7 @@ impl Services for SessionServices {
         });
     }
 
+    /// Breaks something on the demo server; what came of it is an event later.
     #[cfg(feature = "demo")]
     fn break_demo(&mut self, what: &str) {
         let Some(dir) = self.options.demo_dir.clone() else {

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use super::{TerminalEvent, TerminalSurface};
 use crate::{
-    app::{Command, Event, State, UserInput},
+    app::{Event, State, TerminalCommand, UserInput},
     domain::{Key, Stamp},
     engine::{FailPoint, PanicIn},
     term::{
@@ -132,17 +132,17 @@ impl TerminalSurface for Terminal {
         self.screen.draw(|frame| ui::view(frame, state, now))
     }
 
-    async fn carry_out(&mut self, command: Command) -> io::Result<Option<Event>> {
+    async fn carry_out(&mut self, command: TerminalCommand) -> io::Result<Option<Event>> {
         match command {
-            Command::Copy(text) => match osc::copy(&text) {
+            TerminalCommand::Copy(text) => match osc::copy(&text) {
                 Ok(sequence) => self.screen.send(&sequence)?,
                 Err(error) => return Ok(Some(Event::Failed(error.to_string()))),
             },
-            Command::Print(text) => {
+            TerminalCommand::Print(text) => {
                 self.print(&text).await?;
                 return Ok(Some(Event::Resumed));
             }
-            Command::Suspend => {
+            TerminalCommand::Suspend => {
                 self.pending = signals::suspend(&self.guard, &mut self.signals).await?;
                 if self.pending.is_none() {
                     self.screen.clear()?;
@@ -150,11 +150,11 @@ impl TerminalSurface for Terminal {
                 return Ok(Some(Event::Resumed));
             }
             _ if self.pending.is_some() => {}
-            Command::Redraw => self.screen.clear()?,
-            Command::ReportMouse(is_on) => self.guard.report_mouse(is_on)?,
-            Command::SetTitle(title) => self.screen.send(&osc::title(&title))?,
-            Command::Bell => self.screen.send(osc::BELL)?,
-            Command::Notify(words) => {
+            TerminalCommand::Redraw => self.screen.clear()?,
+            TerminalCommand::ReportMouse(is_on) => self.guard.report_mouse(is_on)?,
+            TerminalCommand::SetTitle(title) => self.screen.send(&osc::title(&title))?,
+            TerminalCommand::Bell => self.screen.send(osc::BELL)?,
+            TerminalCommand::Notify(words) => {
                 let NotificationSupport {
                     desktop,
                     multiplexer,
@@ -165,24 +165,11 @@ impl TerminalSurface for Terminal {
                     self.screen.send(&sequence)?;
                 }
             }
-            Command::Progress(overall) if self.notifications.has_progress => {
+            TerminalCommand::Progress(overall) if self.notifications.has_progress => {
                 self.screen
                     .progress(overall, self.notifications.multiplexer)?;
             }
-            Command::Progress(_)
-            | Command::Request(..)
-            | Command::Read(_)
-            | Command::InjectFault(_)
-            | Command::OpenPage(_)
-            | Command::Save { .. }
-            | Command::OpenPart { .. }
-            | Command::FindServers
-            | Command::ImportServers
-            | Command::SaveView(_)
-            | Command::CheckConfig { .. }
-            | Command::ReadConsent(_)
-            | Command::Approve { .. }
-            | Command::Quit(_) => {}
+            TerminalCommand::Progress(_) => {}
         }
         Ok(None)
     }

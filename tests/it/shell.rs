@@ -19,12 +19,11 @@ use std::{
 };
 
 use longhaul::{
-    app::{Command, Event, Setup, State, UserInput, View},
+    app::{Command, Event, Setup, State, TerminalCommand, UserInput},
     domain::{
         Chord, Connectivity, CutReason, HistoryEntry, HistoryEvent, IfCut, Key, LogLevel, Mono,
         NewCall, Progress, Question, QuestionSource, Saved, SavedRead, ServerName, SessionDriver,
-        SessionEvent, SessionRequest, SessionRequestId, Stamp, Status, Task, TaskEnd, TaskId,
-        TaskView, Wall,
+        SessionEvent, SessionRequest, Stamp, Status, Task, TaskEnd, TaskId, TaskView, Wall,
     },
     shell::{self, Outcome, Services, TerminalEvent, TerminalSurface, Time},
     ui,
@@ -68,7 +67,7 @@ struct World {
     /// How often it looked for news.
     looks: usize,
     draws: Vec<(u64, String)>,
-    commands: Vec<Command>,
+    commands: Vec<TerminalCommand>,
     asks: Vec<SessionRequest>,
     reads: Vec<(TaskId, u64)>,
     history: Vec<HistoryEntry>,
@@ -119,7 +118,7 @@ impl TerminalSurface for FakeTerminal {
         Ok(has_changed)
     }
 
-    async fn carry_out(&mut self, command: Command) -> io::Result<Option<Event>> {
+    async fn carry_out(&mut self, command: TerminalCommand) -> io::Result<Option<Event>> {
         self.0.borrow_mut().commands.push(command);
         Ok(None)
     }
@@ -143,43 +142,28 @@ impl Services for FakeServices {
         std::mem::take(&mut world.news)
     }
 
-    fn ask(&mut self, _ask: SessionRequestId, what: SessionRequest) {
-        self.0.borrow_mut().asks.push(what);
-    }
-
-    fn read(&mut self, what: SavedRead) -> Vec<Event> {
-        let SavedRead::History { task, after_seq } = &what else {
-            return Vec::new();
-        };
-        let after_seq = *after_seq;
+    fn carry_out(&mut self, command: Command) -> Vec<Event> {
         let mut world = self.0.borrow_mut();
-        world.reads.push((task.clone(), after_seq));
-        let failed = world
-            .is_file_broken
-            .then(|| Event::Failed("could not read the session: the disk is gone".to_owned()));
-        let is_new = |entry: &&HistoryEntry| failed.is_none() && entry.seq > after_seq;
-        let saved = Saved::History {
-            entries: world.history.iter().filter(is_new).cloned().collect(),
-            dropped: 0,
-        };
-        let history = Event::Read(what, Some(saved));
-        std::iter::once(history).chain(failed.clone()).collect()
+        match command {
+            Command::Request(_, what) => world.asks.push(what),
+            Command::Read(SavedRead::History { task, after_seq }) => {
+                world.reads.push((task.clone(), after_seq));
+                let failed = world.is_file_broken.then(|| {
+                    Event::Failed("could not read the session: the disk is gone".to_owned())
+                });
+                let is_new = |entry: &&HistoryEntry| failed.is_none() && entry.seq > after_seq;
+                let saved = Saved::History {
+                    entries: world.history.iter().filter(is_new).cloned().collect(),
+                    dropped: 0,
+                };
+                let read = SavedRead::History { task, after_seq };
+                let history = Event::Read(read, Some(saved));
+                return std::iter::once(history).chain(failed.clone()).collect();
+            }
+            _ => {}
+        }
+        Vec::new()
     }
-
-    fn open_page(&mut self, _url: &str) {}
-
-    fn save(&mut self, _task: &TaskId, _what: longhaul::app::SaveContent, _path: &str) {}
-
-    fn open_part(&mut self, _task: &TaskId, _part: usize) {}
-
-    fn import(&mut self, _takes: bool) {}
-
-    fn save_view(&mut self, _view: View) {}
-    fn look_at_config(&mut self, _anyway: bool) {}
-
-    fn consent(&mut self, _server: ServerName, _agreed_to: Option<String>) {}
-
-    fn break_demo(&mut self, _what: &str) {}
 }
 
 impl Time for FakeTime {
@@ -257,7 +241,7 @@ fn play_in(world: World, script: Vec<(u64, Line)>) -> Played {
     );
     assert!(
         todo.iter()
-            .all(|command| matches!(command, Command::SetTitle(_)))
+            .all(|command| matches!(command, Command::Terminal(TerminalCommand::SetTitle(_))))
     );
     let outcome = {
         let mut turns = pin!(shell::run(&mut terminal, &mut services, &time, &mut state));

@@ -1,15 +1,12 @@
 //! The keys of the call form.
 
-use crate::{
-    app::{
-        CallForm, Command, FormField, Stage, State,
-        dialogs::keys::{fill, walk},
-        key_press::KeyPress,
-        keymap::Action,
-        requests::request_tools,
-        servers::{add_url, invalid_url},
-    },
-    domain::NoticeLevel,
+use crate::app::{
+    CallForm, FormField, Stage, State,
+    dialogs::keys::{fill, walk},
+    key_press::KeyPress,
+    keymap::Action,
+    requests::request_tools,
+    servers::{add_url, invalid_url},
 };
 
 use super::{
@@ -144,10 +141,7 @@ fn arguments_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool 
         Some(Action::Raw) => form.toggle_raw(),
         Some(Action::Earlier) => fill_in_earlier(state, form),
         Some(Action::CopyCommand) => match form.command(state) {
-            Ok(line) => {
-                state.command(Command::Copy(line));
-                state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
-            }
+            Ok(line) => state.copy(line),
             Err(lines) => show_errors(state, form, lines, Vec::new()),
         },
         Some(Action::Accept | Action::Send) => send(state, form, action == Some(Action::Send)),

@@ -12,7 +12,7 @@ use crate::{
         servers::request_next_consent,
         task_actions::{forget, report_requested, run_again},
     },
-    domain::{Mono, NoticeLevel, SessionRequest, Stamp},
+    domain::{Mono, SessionRequest, Stamp},
 };
 
 use super::{
@@ -114,10 +114,7 @@ fn run(state: &mut State, action: MenuAction) {
             }
             report_requested(state, &tasks, "cancel");
         }
-        MenuAction::Copy(copied) => {
-            state.command(Command::Copy(copied));
-            state.show_toast(NoticeLevel::Info, "sent to the terminal's clipboard");
-        }
+        MenuAction::Copy(copied) => state.copy(copied),
         MenuAction::Command(command) => state.command(command),
         MenuAction::ShowView(view) => {
             view.show(&mut state.list);

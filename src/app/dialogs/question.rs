@@ -99,9 +99,7 @@ pub(in crate::app) fn question_key(
         Some(Action::OpenPage) => open_page(state, form, is_opening),
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
-                state.command(Command::Copy(link.full_url()));
-                let message = "sent to the terminal's clipboard";
-                state.show_toast(NoticeLevel::Info, message);
+                state.copy(link.full_url());
             }
         }
         _ if form.at.is_none() => {

@@ -5,6 +5,7 @@ use crate::domain::text;
 use super::{
     super::{
         Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, SortKey, State,
+        TerminalCommand,
         availability::{part_here, why_not},
         detail::print_text,
         dialogs::{edit, inject_fault, question::open_question},
@@ -56,7 +57,7 @@ pub(in crate::app) fn perform(state: &mut State, action: Action) {
         Action::Adopt => adopt(state),
         Action::Print => {
             if let Some(task_row) = state.selected() {
-                state.command(Command::Print(print_text(state, task_row)));
+                state.command(TerminalCommand::Print(print_text(state, task_row)));
             }
         }
         Action::Forget => {
@@ -78,8 +79,8 @@ pub(in crate::app) fn perform(state: &mut State, action: Action) {
         Action::Quit => close_or_quit(state),
         Action::StopKeeper => stop_keeper(state),
         Action::Interrupt => interrupt(state),
-        Action::Suspend => state.command(Command::Suspend),
-        Action::Redraw => state.command(Command::Redraw),
+        Action::Suspend => state.command(TerminalCommand::Suspend),
+        Action::Redraw => state.command(TerminalCommand::Redraw),
         // Only layers handle the others.
         _ => {}
     }

@@ -6,7 +6,7 @@ use longhaul::{
     app::{
         Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
         Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, SortKey,
-        State, Tab, TimelineMark, UserInput, View, next_wake, update,
+        State, Tab, TerminalCommand, TimelineMark, UserInput, View, next_wake, update,
     },
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
@@ -1045,7 +1045,9 @@ fn copying_goes_to_the_terminal_and_the_result_is_read_for_it() {
     screen.keys("r");
     assert_eq!(
         screen.todo.last(),
-        Some(&Command::Copy("Sunny\u{FFFD}]52;c;x\u{FFFD}".to_owned()))
+        Some(&Command::Terminal(TerminalCommand::Copy(
+            "Sunny\u{FFFD}]52;c;x\u{FFFD}".to_owned()
+        )))
     );
 }
 
@@ -1338,7 +1340,11 @@ fn rings_for_a_question(screen: &mut Screen) {
     view.task.status = Status::InputRequired;
     news(screen, view);
     screen.wait(2_000);
-    assert!(screen.todo.contains(&Command::Bell));
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
 }
 
 #[test]
@@ -1355,13 +1361,21 @@ fn the_bell_rings_when_a_call_needs_a_sign_in() {
     view.contact = Connectivity::NeedsLogin;
     news(&mut screen, view.clone());
     screen.wait(2_000);
-    assert!(screen.todo.contains(&Command::Bell));
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
     // Once, not with each update.
     screen.todo.clear();
     view.task.seq += 1;
     news(&mut screen, view);
     screen.wait(5_000);
-    assert!(!screen.todo.contains(&Command::Bell));
+    assert!(
+        !screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
 }
 
 #[test]
@@ -1372,7 +1386,11 @@ fn the_bell_rings_while_the_display_is_frozen() {
     // Not again when the display resumes.
     screen.todo.clear();
     screen.keys("Z").wait(5_000);
-    assert!(!screen.todo.contains(&Command::Bell));
+    assert!(
+        !screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
 }
 
 /// The words of the notifications so far.
@@ -1381,7 +1399,7 @@ fn notified(screen: &Screen) -> Vec<&str> {
         .todo
         .iter()
         .filter_map(|command| match command {
-            Command::Notify(words) => Some(words.as_str()),
+            Command::Terminal(TerminalCommand::Notify(words)) => Some(words.as_str()),
             _ => None,
         })
         .collect()
@@ -1407,7 +1425,11 @@ fn groups_notifications_of_ends_while_unfocused() {
     assert_eq!(notified(&screen), [""; 0]);
     screen.wait(300);
     assert_eq!(notified(&screen).len(), 1);
-    assert!(screen.todo.contains(&Command::Bell));
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
     screen.todo.clear();
     // Too close to it: these wait, and the one that needs a person gives the words.
     screen.news(ended(1, Status::Completed));
@@ -1433,7 +1455,11 @@ fn sends_no_notification_while_focused() {
     let mut view = morning().remove(3);
     view.task.status = Status::Completed;
     screen.news(view).wait(2_000);
-    assert!(!screen.todo.contains(&Command::Bell));
+    assert!(
+        !screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
     assert_eq!(notified(&screen), [""; 0]);
 }
 
@@ -1448,7 +1474,12 @@ fn leaves_to_another_screen_what_it_has_announced() {
         let mut view = morning().remove(3);
         view.task.status = Status::InputRequired;
         screen.news(view).wait(300);
-        assert_eq!(screen.todo.contains(&Command::Bell), !is_announced);
+        assert_eq!(
+            screen
+                .todo
+                .contains(&Command::Terminal(TerminalCommand::Bell)),
+            !is_announced
+        );
         assert_eq!(notified(&screen).is_empty(), is_announced);
     }
 }
@@ -1462,7 +1493,13 @@ fn treats_the_user_as_away_without_focus_after_a_minute() {
         let mut view = morning().remove(3);
         view.task.status = Status::Completed;
         screen.news(view).wait(300);
-        assert_eq!(screen.todo.contains(&Command::Bell), is_told, "{waited}");
+        assert_eq!(
+            screen
+                .todo
+                .contains(&Command::Terminal(TerminalCommand::Bell)),
+            is_told,
+            "{waited}"
+        );
         assert_eq!(!notified(&screen).is_empty(), is_told, "{waited}");
     }
 }
@@ -1484,7 +1521,9 @@ fn respects_disabled_notifications() {
     let beside = |command: &Command| {
         matches!(
             command,
-            Command::Bell | Command::Notify(_) | Command::SetTitle(_)
+            Command::Terminal(
+                TerminalCommand::Bell | TerminalCommand::Notify(_) | TerminalCommand::SetTitle(_)
+            )
         )
     };
     assert!(!screen.todo.iter().any(beside), "{:?}", screen.todo);
@@ -1492,7 +1531,11 @@ fn respects_disabled_notifications() {
     view.task.status = Status::InputRequired;
     screen.news(view);
     screen.wait(2_000);
-    assert!(screen.todo.contains(&Command::Bell));
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Bell))
+    );
     assert_eq!(notified(&screen), [""; 0]);
 }
 
@@ -1501,7 +1544,7 @@ fn the_taskbar_shows_the_mean_of_what_runs_at_a_gentle_pace() {
     let mut screen = Screen::new(WIDE, colour());
     let shown = |screen: &Screen| -> Vec<OverallProgress> {
         let overall = |command: &Command| match command {
-            Command::Progress(overall) => Some(*overall),
+            Command::Terminal(TerminalCommand::Progress(overall)) => Some(*overall),
             _ => None,
         };
         screen.todo.iter().filter_map(overall).collect()
@@ -2021,7 +2064,13 @@ fn suspend_and_redraw_work_under_any_layer() {
     screen.keys("esc n");
     screen.todo.clear();
     screen.keys("ctrl-z ctrl-l");
-    assert_eq!(screen.todo, [Command::Suspend, Command::Redraw]);
+    assert_eq!(
+        screen.todo,
+        [
+            Command::Terminal(TerminalCommand::Suspend),
+            Command::Terminal(TerminalCommand::Redraw)
+        ]
+    );
     assert_eq!(screen.state.dialogs.stack.len(), 1);
 }
 
@@ -2181,7 +2230,7 @@ fn reuses_the_last_arguments_and_copies_a_call_as_a_command() {
     );
     screen.todo.clear();
     screen.keys("ctrl-y");
-    let [Command::Copy(line)] = screen.todo.as_slice() else {
+    let [Command::Terminal(TerminalCommand::Copy(line))] = screen.todo.as_slice() else {
         panic!("{:?}", screen.todo);
     };
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Questions of a server: the dialog cannot be answered by reflex, sends what is filled in, and goes when it is moot.
 
 use longhaul::{
-    app::{Button, Command, Event, Overlay, QuestionForm, UserInput},
+    app::{Button, Command, Event, Overlay, QuestionForm, TerminalCommand, UserInput},
     domain::{
         Answer, LostReason, RequestError, SessionEvent, SessionRequest, SessionRequestId,
         SessionResponse, Status, TaskView,
@@ -282,7 +282,11 @@ fn opens_a_page_only_over_http_after_confirmation() {
     screen.keys("o o o");
     assert!(opened(&screen).is_empty() && notice(&screen).contains("can't be opened"));
     screen.keys("y");
-    assert!(screen.todo.contains(&Command::Copy(file.to_owned())));
+    assert!(
+        screen
+            .todo
+            .contains(&Command::Terminal(TerminalCommand::Copy(file.to_owned())))
+    );
 }
 
 #[test]

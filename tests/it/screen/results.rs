@@ -1,7 +1,7 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
 use longhaul::{
-    app::{Command, SaveContent, Tab},
+    app::{Command, SaveContent, Tab, TerminalCommand},
     domain::SavedRead,
 };
 
@@ -233,8 +233,12 @@ fn describes_images_and_links() {
 /// What was asked of the shell, but for what is shown beside the screen.
 fn sent(screen: &Screen) -> Vec<Command> {
     let todo = screen.todo.iter();
-    let is_beside =
-        |command: &&Command| matches!(command, Command::Progress(_) | Command::SetTitle(_));
+    let is_beside = |command: &&Command| {
+        matches!(
+            command,
+            Command::Terminal(TerminalCommand::Progress(_) | TerminalCommand::SetTitle(_))
+        )
+    };
     todo.filter(|command| !is_beside(command))
         .cloned()
         .collect()
@@ -338,7 +342,10 @@ fn a_link_names_its_host_and_leads_only_to_the_web() {
     assert_eq!(sent(&screen), [Command::OpenPage(url.clone())]);
     assert_eq!(answer(&screen), "opened in your browser");
     screen.keys("s").read().keys("y");
-    assert_eq!(sent(&screen).last(), Some(&Command::Copy(url)));
+    assert_eq!(
+        sent(&screen).last(),
+        Some(&Command::Terminal(TerminalCommand::Copy(url)))
+    );
     let mut screen = with_parts("j j s");
     screen.read().keys("o");
     assert!(answer(&screen).contains("no host"), "{}", answer(&screen));

@@ -1,7 +1,7 @@
 //! What keys say they did, to how many and where; and that the screen has one word for one thing.
 
 use longhaul::{
-    app::{Command, Event, Focus, Overlay, SaveContent, Tab},
+    app::{Command, Event, Focus, Overlay, SaveContent, Tab, TerminalCommand},
     domain::{SessionRequest, Status, TaskId},
 };
 
@@ -104,7 +104,10 @@ fn reports_an_action_on_one_task_while_others_are_marked() {
     screen.keys("m");
     let marks = screen.state.list.marks.iter();
     let marked: Vec<&str> = marks.map(TaskId::as_str).collect();
-    assert_eq!(screen.todo, [Command::Copy(marked.join(" "))]);
+    assert_eq!(
+        screen.todo,
+        [Command::Terminal(TerminalCommand::Copy(marked.join(" ")))]
+    );
 }
 
 #[test]

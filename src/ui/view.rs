@@ -2,7 +2,7 @@
 
 use ratatui::{
     Frame,
-    layout::{Constraint, Layout, Rect},
+    layout::Rect,
     widgets::{Paragraph, Wrap},
 };
 
@@ -47,64 +47,47 @@ fn too_small(region: &mut Region<'_>) {
 }
 
 fn screen(region: &mut Region<'_>, state: &State, area: Rect, now: Stamp) {
-    let heights = PaneHeights::of(state, (area.width, area.height));
-    let rows = [
-        heights.header,
-        heights.banner,
-        heights.titles,
-        heights.list,
-        heights.detail,
-        heights.attention,
-        heights.footer,
-        heights.quit,
-    ];
-    let [
-        header,
-        banner,
-        titles,
-        list,
-        detail,
-        attention,
-        footer,
-        quit,
-    ] = Layout::vertical(rows.map(Constraint::Length)).areas(area);
-    let mut draw = |area: Rect, draw: &mut dyn FnMut(&mut Region<'_>)| {
-        if area.height > 0 {
-            draw(&mut region.at(area));
+    let rows = PaneHeights::of(state, (area.width, area.height));
+    let mut y = area.y;
+    // The parts follow one another from top to bottom.
+    let mut draw = |height: u16, draw: &mut dyn FnMut(&mut Region<'_>)| {
+        if height > 0 {
+            draw(&mut region.at(Rect { y, height, ..area }));
         }
+        y += height;
     };
-    draw(header, &mut |it| header::header(it, state, now));
-    draw(banner, &mut |it| header::banner(it, state, now));
+    draw(rows.header, &mut |it| header::header(it, state, now));
+    draw(rows.banner, &mut |it| header::banner(it, state, now));
     match state.pane {
         Pane::Tasks if state.list.rows.is_empty() => {
-            draw(list, &mut |it| empty::empty(it, state));
+            draw(rows.titles, &mut |_| {});
+            draw(rows.list, &mut |it| empty::empty(it, state));
+            draw(rows.detail, &mut |_| {});
         }
         Pane::Tasks => {
-            draw(titles, &mut |it| list::titles(it, state, heights.list));
-            draw(list, &mut |it| list::list(it, state, now));
-            draw(detail, &mut |it| detail::detail(it, state, now));
+            draw(rows.titles, &mut |it| list::titles(it, state, rows.list));
+            draw(rows.list, &mut |it| list::list(it, state, now));
+            draw(rows.detail, &mut |it| detail::detail(it, state, now));
         }
-        Pane::Tools => draw(list, &mut |it| tools::tools(it, state)),
-        Pane::Servers => draw(list, &mut |it| servers::servers(it, state, now)),
-        Pane::Timeline => draw(list, &mut |it| timeline::timeline(it, state, now)),
-        Pane::Messages => draw(list, &mut |it| messages::messages(it, state)),
+        Pane::Tools => draw(rows.list, &mut |it| tools::tools(it, state)),
+        Pane::Servers => draw(rows.list, &mut |it| servers::servers(it, state, now)),
+        Pane::Timeline => draw(rows.list, &mut |it| timeline::timeline(it, state, now)),
+        Pane::Messages => draw(rows.list, &mut |it| messages::messages(it, state)),
     }
-    draw(attention, &mut |it| bottom::attention_line(it, state, now));
-    draw(footer, &mut |it| {
+    draw(rows.attention, &mut |it| {
+        bottom::attention_line(it, state, now);
+    });
+    draw(rows.footer, &mut |it| {
         if !overlays::prompt(it, state) {
             bottom::footer(it, state);
         }
     });
-    draw(quit, &mut |it| bottom::quit(it, state));
+    draw(rows.quit, &mut |it| bottom::quit(it, state));
     // Drawn below the dialogs, which must be fully readable; the messages pane keeps every message.
     if state.pane != Pane::Messages {
         // Toasts start below the pane's titles.
-        let top = match (state.pane, heights.list) {
-            (Pane::Tasks, 0) => detail.y + 1,
-            (Pane::Tasks, _) => list.y,
-            _ => list.y + 1,
-        };
-        overlays::toasts(region, state, top - area.y);
+        let top = rows.header + rows.banner + 1;
+        overlays::toasts(region, state, top);
     }
     overlays::overlays(region, state, now);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul::{
     auth::{Keychain, Logins},
     domain::{NewCall, ServerName, ServerRef, SessionEvent, SessionRequest, TaskId},
-    engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
+    engine::{Clock, Options, ProcessRole, Session, Subscription},
     store::Paths,
 };
 
@@ -92,8 +92,6 @@ fn open(url: &str, state: &Path) -> Session {
         hook: None,
         args: Vec::new(),
         inherited: longhaul::engine::Inherited::default(),
-        die_after: None,
         guard: longhaul::transport::ProcessGuard::default(),
-        fuse: FailPoint::default(),
     })
 }

@@ -1,15 +1,12 @@
-//! What comes from outside: environment variables, randomness, the keychain, and the points where tests end the process.
+//! What comes from outside: environment variables, randomness, and the keychain.
 
-use std::{
-    hash::{BuildHasher as _, Hasher as _, RandomState},
-    str::FromStr,
-};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::{
     auth::{Keychain, Logins},
     cli::error::CliError,
     config,
-    engine::{FailPoint, PanicIn},
+    engine::of_tests,
     store::{CONTRACT, Paths},
     transport::ProcessGuard,
 };
@@ -18,17 +15,6 @@ use crate::{
 pub(super) fn random_bits() -> u64 {
     // The standard library seeds every new `RandomState` from the system.
     RandomState::new().build_hasher().finish()
-}
-
-/// A variable that tests set; debug builds only.
-fn of_tests<T: FromStr>(name: &str) -> Option<T> {
-    let text = std::env::var_os(name).filter(|_| cfg!(debug_assertions))?;
-    text.to_str()?.parse().ok()
-}
-
-/// Where the crash tests end the process.
-pub(super) fn die_after() -> Option<u64> {
-    of_tests("LONGHAUL_DIE_AFTER")
 }
 
 /// The contract that this program speaks. Tests of upgrades pretend to be the next version.
@@ -73,20 +59,6 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
         .build()
         .map_err(CliError::bug("start a runtime"))?;
     runtime.block_on(work)
-}
-
-/// Lets the exit tests cause a panic in each thread once a file exists.
-pub(super) fn fail_point() -> FailPoint {
-    FailPoint {
-        thread: match of_tests::<String>("LONGHAUL_PANIC_IN").as_deref() {
-            Some("screen") => Some(PanicIn::Screen),
-            Some("network") => Some(PanicIn::Network),
-            Some("journal") => Some(PanicIn::Journal),
-            Some("input") => Some(PanicIn::Input),
-            _ => None,
-        },
-        lit_by: of_tests("LONGHAUL_PANIC_WHEN"),
-    }
 }
 
 /// Ends server processes if this process is killed; without the path of this program it can't.

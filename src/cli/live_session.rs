@@ -16,7 +16,7 @@ use crate::{
     cli::{
         args::DEMO_SESSION,
         context::Context,
-        environment::{block_on, die_after, fail_point, process_guard, random_bits},
+        environment::{block_on, process_guard, random_bits},
         error::{CliError, code},
     },
     config::{self, Config},
@@ -98,8 +98,6 @@ pub(super) fn engine_options(
         guard: process_guard(),
         args: Vec::new(),
         inherited: Inherited::default(),
-        die_after: die_after(),
-        fuse: fail_point(),
     }
 }
 

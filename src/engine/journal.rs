@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::clock::Clock;
 use crate::{
     domain::Row,
-    engine::options::{FailPoint, PanicIn},
+    engine::test_hooks::{PanicIn, panic_if_told},
     store::{Durability, StoreError, Writer},
 };
 
@@ -57,13 +57,13 @@ pub(super) struct Journal<Who> {
 
 impl<Who: Send + 'static> Journal<Who> {
     /// Starts the thread, which then owns the writer. Each outcome ends the caller's pause.
-    pub(super) fn start(writer: Writer, clock: Clock, fuse: FailPoint) -> Self {
+    pub(super) fn start(writer: Writer, clock: Clock) -> Self {
         let caller = std::thread::current();
         let (jobs, todo) = channel::channel();
         let (done, outcomes) = mpsc::channel(OUTCOMES);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(writer, clock, &todo, &done, &fuse, &caller))
+            .spawn(move || write(writer, clock, &todo, &done, &caller))
             .ok();
         Self {
             jobs,
@@ -98,12 +98,11 @@ fn write<Who>(
     clock: Clock,
     todo: &channel::Receiver<Job<Who>>,
     done: &mpsc::Sender<Vec<Outcome<Who>>>,
-    fuse: &FailPoint,
     caller: &Thread,
 ) {
-    fuse.burn(PanicIn::Journal);
+    panic_if_told(PanicIn::Journal);
     while let Ok(first) = todo.recv() {
-        fuse.burn(PanicIn::Journal);
+        panic_if_told(PanicIn::Journal);
         let mut jobs = vec![first];
         if jobs.iter().all(|job| !job.is_vital) {
             jobs.extend(todo.recv_timeout(JOINED_WITHIN));

@@ -1,6 +1,6 @@
-//! How to open a session, and where tests make it fail.
+//! How to open a session.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::ffi::OsString;
 
 use crate::{
     auth::Logins,
@@ -43,10 +43,6 @@ pub struct Options {
     pub args: Vec<OsString>,
     /// What the program left that this one has replaced, if it has.
     pub inherited: Inherited,
-    /// Kills this process after this many outputs, so that the kill tests hit every window.
-    pub die_after: Option<u64>,
-    /// Where and when to panic; used only by the exit tests.
-    pub fuse: FailPoint,
 }
 
 /// What a process does for the session that it opens.
@@ -62,42 +58,4 @@ pub enum ProcessRole {
     Remote(Host),
     /// Only watches: never drives, starts no keeper, and sends none of its configuration.
     Watch,
-}
-
-/// Lets the exit tests check that a panic in any thread exits the same way.
-#[derive(Clone, Debug, Default)]
-pub struct FailPoint {
-    /// The thread to panic.
-    pub thread: Option<PanicIn>,
-    /// Panics once this file exists; immediately if there is none.
-    pub lit_by: Option<PathBuf>,
-}
-
-impl FailPoint {
-    /// Panics if this thread was chosen and the time has come.
-    ///
-    /// # Panics
-    ///
-    /// On purpose, as described.
-    pub fn burn(&self, thread: PanicIn) {
-        let is_lit = || self.lit_by.as_ref().is_none_or(|path| path.exists());
-        assert!(
-            self.thread != Some(thread) || !is_lit(),
-            // With a control character, as a server could have sent it.
-            "{thread:?} was told to panic by \u{9b}2J"
-        );
-    }
-}
-
-/// A thread that can be made to panic once there is a session to lose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PanicIn {
-    /// The screen's thread.
-    Screen,
-    /// The network thread.
-    Network,
-    /// The writer thread.
-    Journal,
-    /// The thread that reads the keyboard.
-    Input,
 }

@@ -57,8 +57,7 @@ pub fn open(opening: Opening) -> io::Result<Outcome> {
 }
 
 async fn show(opening: Opening) -> io::Result<Outcome> {
-    let fuse = opening.engine.fuse.clone();
-    let mut terminal = Terminal::take(fuse.clone(), opening.notifications)?;
+    let mut terminal = Terminal::take(opening.notifications)?;
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     let session_paths = paths.clone();
@@ -89,7 +88,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     }
     let session = Session::open(opening.engine);
     let services = opening.services;
-    let mut engine = SessionServices::new(session, paths, services, clock, fuse, is_remote);
+    let mut engine = SessionServices::new(session, paths, services, clock, is_remote);
     for what in opening.asks {
         engine.ask_for_opening(what);
     }

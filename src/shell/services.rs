@@ -23,7 +23,7 @@ use crate::{
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
         decode_base64, server_url, text,
     },
-    engine::{Clock, FailPoint, PanicIn, ReadError, Session, Subscription, read_saved},
+    engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
     term::{browser::Browser, viewer::Viewer},
 };
@@ -118,7 +118,6 @@ pub(super) struct SessionServices {
     received: Vec<Event>,
     /// Requests of the opening, which the screen does not know.
     opening: Vec<SessionRequestId>,
-    fuse: FailPoint,
     /// Whether the session file is on another machine.
     is_remote: bool,
     /// What was asked of the other machine, by request.
@@ -132,7 +131,6 @@ impl SessionServices {
         paths: Paths,
         options: ServiceOptions,
         clock: Clock,
-        fuse: FailPoint,
         is_remote: bool,
     ) -> Self {
         let subscription = session.subscribe();
@@ -150,7 +148,6 @@ impl SessionServices {
             receiver,
             received: Vec::new(),
             opening: Vec::new(),
-            fuse,
             is_remote,
             reads: BTreeMap::new(),
             reads_asked: 0,
@@ -326,7 +323,7 @@ impl Services for SessionServices {
     fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.received);
         let news = self.subscription.take();
-        self.fuse.burn(PanicIn::Screen);
+        panic_if_told(PanicIn::Screen);
         for news in news {
             match news {
                 SessionEvent::Response { request, outcome }

@@ -6,7 +6,7 @@ use super::{TerminalEvent, TerminalSurface};
 use crate::{
     app::{Event, State, TerminalCommand, UserInput},
     domain::{Key, Stamp},
-    engine::{FailPoint, PanicIn},
+    engine::{PanicIn, panic_if_told},
     term::{
         caps::NotificationSupport,
         guard::{self, Guard},
@@ -30,11 +30,11 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn take(fuse: FailPoint, notifications: NotificationSupport) -> io::Result<Self> {
+    pub(super) fn take(notifications: NotificationSupport) -> io::Result<Self> {
         // First: a signal in between would leave the terminal unrestored.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
-        let inputs = InputStream::open(guard.tty(), move || fuse.burn(PanicIn::Input))?;
+        let inputs = InputStream::open(guard.tty(), || panic_if_told(PanicIn::Input))?;
         let mut screen = Screen::new(&guard)?;
         // A killed process may have left its frame there, and only differences are drawn.
         screen.clear()?;

@@ -15,7 +15,7 @@ use longhaul::{
         HistoryEntry, HistoryEvent, NewCall, RequestError, ServerName, ServerRef, SessionDriver,
         SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId, TaskView,
     },
-    engine::{Clock, FailPoint, Options, ProcessRole, Session, Subscription},
+    engine::{Clock, Options, ProcessRole, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
 };
 
@@ -78,9 +78,7 @@ impl Bench {
             hook: None,
             args: Vec::new(),
             inherited: longhaul::engine::Inherited::default(),
-            die_after: None,
             guard: longhaul::transport::ProcessGuard::default(),
-            fuse: FailPoint::default(),
         })
     }
 

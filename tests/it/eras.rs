@@ -41,7 +41,7 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
     domain::{IfCut, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
-    engine::{Clock, FailPoint, Options, ProcessRole, Session},
+    engine::{Clock, Options, ProcessRole, Session},
     store::{Paths, Reader},
 };
 use rustix::process::Signal;
@@ -124,9 +124,7 @@ impl Bench {
             hook: None,
             args: Vec::new(),
             inherited: longhaul::engine::Inherited::default(),
-            die_after: None,
             guard: longhaul::transport::ProcessGuard::default(),
-            fuse: FailPoint::default(),
         });
         let news = follower.subscribe();
         let wait = async {

@@ -22,8 +22,8 @@ use crate::{
             state::{Driver, Linked, Saver, SigningIn},
         },
         inbox::{Reading, Source},
-        options::PanicIn,
         snapshots::ReaderId,
+        test_hooks::{PanicIn, die_if_told, panic_if_told},
         tracer::TracerError,
         upgrade::LinkState,
     },
@@ -194,13 +194,6 @@ impl Linked {
             Http::new(options).map_err(|error| ExchangeEvent::not_sent(error.to_string()))?;
         Ok(self.http.insert(http).clone())
     }
-}
-
-/// Ends this process as `kill -9` would.
-fn die() {
-    let me = rustix::process::getpid();
-    // If even this fails, the test that requested it reports it.
-    let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
 }
 
 impl Driver<'_> {
@@ -414,15 +407,8 @@ impl Driver<'_> {
             linked.held.push_back((token, output));
             return;
         }
-        self.test_hooks.outputs_done += 1;
-        self.test_hooks.fuse.burn(PanicIn::Network);
-        if self
-            .test_hooks
-            .die_after
-            .is_some_and(|limit| self.test_hooks.outputs_done > limit)
-        {
-            die();
-        }
+        panic_if_told(PanicIn::Network);
+        die_if_told();
         match output {
             Output::Save {
                 token,

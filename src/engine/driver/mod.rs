@@ -18,7 +18,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use self::configuring::USUAL_ENVIRONMENT;
-use self::state::{OwnSaves, Publishing, Received, Saves, SignIns, TestHooks};
+use self::state::{OwnSaves, Publishing, Received, Saves, SignIns};
 use crate::{
     domain::{
         Mono, NoticeLevel, RateLimit, ServerName, SessionDriver, SessionEvent, Stamp, Wall, exit,
@@ -34,12 +34,13 @@ use crate::{
         frames::KeeperStatus,
         hook::{Hooks, PATIENCE},
         journal::{Journal, JournalError},
-        options::{Options, PanicIn, ProcessRole},
+        options::{Options, ProcessRole},
         pace::Pace,
         pending_requests::{Envelope, OwnRequests, PendingRequests},
         server_configs::KnownConfigs,
         snapshots::Snapshots,
         socket::{self, ListenError, Listener, SocketService, UpgradeJob},
+        test_hooks::{PanicIn, panic_if_told},
         tracer::Tracer,
         upgrade::KeeperState,
     },
@@ -151,7 +152,7 @@ pub(super) async fn drive(
         };
         driver.confirm_upgrade(&client, inherited.state.paused_at_ms, status);
     }
-    options.fuse.burn(PanicIn::Network);
+    panic_if_told(PanicIn::Network);
     let inputs = Inputs {
         own: &mut own.incoming,
         from_clients,
@@ -223,7 +224,7 @@ impl<'d> Driver<'d> {
             received: Received::default(),
             saves: Saves {
                 reader: None,
-                journal: Journal::start(writer, options.clock, options.fuse.clone()),
+                journal: Journal::start(writer, options.clock),
                 unsaved: Unsaved::default(),
                 trouble: None,
                 own: OwnSaves::default(),
@@ -245,11 +246,6 @@ impl<'d> Driver<'d> {
             },
             announcements: Announcements::default(),
             proxies: Proxies::default(),
-            test_hooks: TestHooks {
-                outputs_done: 0,
-                die_after: options.die_after,
-                fuse: &options.fuse,
-            },
         }
     }
 }

@@ -22,7 +22,6 @@ use crate::{
         hook::Hooks,
         inbox::{Batches, Inbox, Reading},
         journal::{Journal, JournalError},
-        options::FailPoint,
         pace::Pace,
         pending_requests::PendingRequests,
         server_configs::KnownConfigs,
@@ -154,13 +153,6 @@ pub(super) struct OwnSaves {
     pub(super) next_number: u64,
 }
 
-/// Where tests kill the process.
-pub(super) struct TestHooks<'d> {
-    pub(super) outputs_done: u64,
-    pub(super) die_after: Option<u64>,
-    pub(super) fuse: &'d FailPoint,
-}
-
 pub(super) struct Driver<'d> {
     pub(super) paths: &'d Paths,
     /// Whether every new server is traced.
@@ -186,7 +178,6 @@ pub(super) struct Driver<'d> {
     pub(super) publishing: Publishing,
     pub(super) announcements: Announcements,
     pub(super) proxies: Proxies,
-    pub(super) test_hooks: TestHooks<'d>,
 }
 
 /// Why saves fail, and how many attempts have failed.

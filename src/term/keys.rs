@@ -56,7 +56,7 @@ impl KeyDecoder {
         match pending.as_slice() {
             [ESC] => Some(UserInput::Key(Chord::plain(Key::Esc))),
             [ESC, letter @ (b'[' | b'O')] => {
-                Some(key(char::from(*letter), Modifiers { alt: true, ..NONE }))
+                Some(key(char::from(*letter), Chord { alt: true, ..NONE }))
             }
             _ => None,
         }
@@ -117,15 +117,15 @@ fn decode(pending: &[u8]) -> Decoded {
         }
         [ESC, b'[', parameters @ .., last @ 0x40..0x7f] => sequence(parameters, *last),
         [ESC, b'[', ..] => Decoded::Unfinished,
-        [ESC, rest @ ..] => letter(rest, Modifiers { alt: true, ..NONE }),
+        [ESC, rest @ ..] => letter(rest, Chord { alt: true, ..NONE }),
         _ => letter(pending, NONE),
     }
 }
 
 /// One character in UTF-8.
-fn letter(bytes: &[u8], modifiers: Modifiers) -> Decoded {
+fn letter(bytes: &[u8], held: Chord) -> Decoded {
     match std::str::from_utf8(bytes) {
-        Ok(text) => Decoded::UserInput(text.chars().next().map(|letter| key(letter, modifiers))),
+        Ok(text) => Decoded::UserInput(text.chars().next().map(|letter| key(letter, held))),
         Err(error) if error.error_len().is_none() => Decoded::Unfinished,
         Err(_) => Decoded::UserInput(None),
     }
@@ -142,10 +142,8 @@ fn sequence(parameters: &[u8], last: u8) -> Decoded {
     }
     let numbers: Vec<Option<u32>> = parameters.split(|byte| *byte == b';').map(number).collect();
     let first = numbers.first().copied().flatten();
-    let modifiers = numbers
-        .get(1)
-        .map_or(Some(NONE), |bits| Modifiers::from_parameter(*bits));
-    let Some(modifiers) = modifiers else {
+    let held = numbers.get(1).map_or(Some(NONE), |bits| held_keys(*bits));
+    let Some(held) = held else {
         return Decoded::UserInput(None);
     };
     let input = match last {
@@ -154,13 +152,11 @@ fn sequence(parameters: &[u8], last: u8) -> Decoded {
         // A cursor position report that another program requested.
         b'R' => None,
         b'~' if first == Some(200) => return Decoded::PasteBegins,
-        b'~' => first
-            .and_then(key_by_number)
-            .map(|key| press(key, modifiers)),
+        b'~' => first.and_then(key_by_number).map(|key| press(key, held)),
         b'u' => first
             .and_then(char::from_u32)
-            .map(|letter| key(letter, modifiers)),
-        _ => key_by_final_byte(last, modifiers),
+            .map(|letter| key(letter, held)),
+        _ => key_by_final_byte(last, held),
     };
     Decoded::UserInput(input)
 }
@@ -192,7 +188,7 @@ fn number(parameter: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn key_by_final_byte(last: u8, modifiers: Modifiers) -> Option<UserInput> {
+fn key_by_final_byte(last: u8, held: Chord) -> Option<UserInput> {
     let key = match last {
         b'A' => Key::Up,
         b'B' => Key::Down,
@@ -205,7 +201,7 @@ fn key_by_final_byte(last: u8, modifiers: Modifiers) -> Option<UserInput> {
         b'Z' => Key::BackTab,
         _ => return None,
     };
-    Some(press(key, modifiers))
+    Some(press(key, held))
 }
 
 fn key_by_number(number: u32) -> Option<Key> {
@@ -227,7 +223,7 @@ fn key_by_number(number: u32) -> Option<Key> {
 }
 
 /// A key press from a character, which may be a control character.
-fn key(letter: char, modifiers: Modifiers) -> UserInput {
+fn key(letter: char, held: Chord) -> UserInput {
     let ctrl = |letter| (Key::Char(letter), true);
     let (key, is_ctrl) = match letter {
         '\r' | '\n' => (Key::Enter, false),
@@ -239,13 +235,8 @@ fn key(letter: char, modifiers: Modifiers) -> UserInput {
         '\u{1c}'..='\u{1f}' => ctrl(shifted(letter, '4', 0x1c)),
         letter => (Key::Char(letter), false),
     };
-    press(
-        key,
-        Modifiers {
-            ctrl: modifiers.ctrl || is_ctrl,
-            ..modifiers
-        },
-    )
+    let ctrl = held.ctrl || is_ctrl;
+    press(key, Chord { ctrl, ..held })
 }
 
 /// The character at the same distance from `base` as `letter` from `first`.
@@ -253,15 +244,8 @@ fn shifted(letter: char, base: char, first: u32) -> char {
     char::from_u32(u32::from(letter) - first + u32::from(base)).unwrap_or(letter)
 }
 
-fn press(key: Key, modifiers: Modifiers) -> UserInput {
-    let Modifiers { ctrl, alt, shift } = modifiers;
-    let chord = Chord {
-        key,
-        ctrl,
-        alt,
-        shift,
-    };
-    UserInput::Key(chord.normalized())
+fn press(key: Key, held: Chord) -> UserInput {
+    UserInput::Key(Chord { key, ..held }.normalized())
 }
 
 fn pasted(text: &[u8]) -> UserInput {
@@ -269,31 +253,19 @@ fn pasted(text: &[u8]) -> UserInput {
     UserInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-/// Modifier keys that are held down.
-#[derive(Clone, Copy, Debug)]
-struct Modifiers {
-    ctrl: bool,
-    alt: bool,
-    shift: bool,
-}
+/// No modifier key is held down; the key of this chord means nothing.
+const NONE: Chord = Chord::plain(Key::Esc);
 
-const NONE: Modifiers = Modifiers {
-    ctrl: false,
-    alt: false,
-    shift: false,
-};
-
-impl Modifiers {
-    /// Decodes a modifier parameter, which is the bits plus one; `None` with Super or Hyper, which we ignore.
-    fn from_parameter(bits: Option<u32>) -> Option<Self> {
-        let bits = bits.unwrap_or(1).saturating_sub(1);
-        let (shift, alt, ctrl, unsupported, meta) = (1, 2, 4, 8 | 16, 32);
-        (bits & unsupported == 0).then_some(Self {
-            ctrl: bits & ctrl != 0,
-            alt: bits & (alt | meta) != 0,
-            shift: bits & shift != 0,
-        })
-    }
+/// The modifier keys of a parameter, which is their bits plus one; `None` with Super or Hyper, which we ignore.
+fn held_keys(bits: Option<u32>) -> Option<Chord> {
+    let bits = bits.unwrap_or(1).saturating_sub(1);
+    let (shift, alt, ctrl, unsupported, meta) = (1, 2, 4, 8 | 16, 32);
+    (bits & unsupported == 0).then_some(Chord {
+        ctrl: bits & ctrl != 0,
+        alt: bits & (alt | meta) != 0,
+        shift: bits & shift != 0,
+        ..NONE
+    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::{
     },
     config::{self, Config, ConfigError, FileMark},
     domain::{ServerConfig, ServerName, Task, TaskId, server_url, text},
-    engine::{Clock, KeeperCommand, ProcessRole},
+    engine::{Clock, KeeperCommand, ProcessRole, USUAL_ENVIRONMENT},
     store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -264,15 +264,7 @@ impl Context<'_> {
 fn keeper_environment(
     all: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    const NAMES: [&str; 16] = [
-        "HOME",
-        "LANG",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "TMPDIR",
-        "TZ",
-        "USER",
+    const NAMES: [&str; 8] = [
         "DBUS_SESSION_BUS_ADDRESS",
         "SSL_CERT_DIR",
         "SSL_CERT_FILE",
@@ -284,10 +276,11 @@ fn keeper_environment(
     ];
     let is_kept = |name: &OsString| {
         let name = name.to_string_lossy();
+        let is_it = |known: &&str| name.eq_ignore_ascii_case(known);
         name.starts_with("LONGHAUL_") && name != REACHED_AS
             || name.starts_with("XDG_")
             || name.starts_with("LC_")
-            || NAMES.contains(&name.to_ascii_uppercase().as_str())
+            || USUAL_ENVIRONMENT.iter().chain(&NAMES).any(is_it)
     };
     let absolute = |(name, value): (OsString, OsString)| {
         // The keeper runs in another directory.

@@ -153,8 +153,9 @@ pub enum QuestionSource {
 }
 
 /// The answer to a question.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case", tag = "action")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Answer {
     /// Accepted.
     Accept {
@@ -164,6 +165,7 @@ pub enum Answer {
     /// Declined.
     Decline,
     /// Dismissed without a choice, MCP's `cancel`.
+    #[strum(serialize = "cancel")]
     Dismiss,
     /// What a host responded to sampling or roots.
     Result {
@@ -180,13 +182,7 @@ pub enum Answer {
 impl Answer {
     /// The `action` of MCP.
     pub fn action(&self) -> &'static str {
-        match self {
-            Self::Accept { .. } => "accept",
-            Self::Decline => "decline",
-            Self::Dismiss => "cancel",
-            Self::Result { .. } => "result",
-            Self::Error { .. } => "error",
-        }
+        self.into()
     }
 
     /// The outcome for the user.

@@ -32,24 +32,17 @@ pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .collect();
-    let mut place = PathBuf::new();
-    for number in 0_u32.. {
-        let tail = if number == 0 {
-            String::new()
-        } else {
-            format!("-{number}")
-        };
+    let tails = (1_u32..).map(|number| format!("-{number}"));
+    let places = std::iter::once(String::new()).chain(tails).map(|tail| {
         // No session can have this name: session names have no upper-case letters.
         let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
-        place = paths.sessions_dir().join(name);
-        let is_free = ["", "-wal", "-shm"]
-            .iter()
-            .all(|suffix| fs::symlink_metadata(companion(&place, suffix)).is_err());
-        if is_free {
-            break;
-        }
-    }
-    place
+        paths.sessions_dir().join(name)
+    });
+    let is_free = |place: &PathBuf| {
+        let mut files = ["", "-wal", "-shm"].iter();
+        files.all(|suffix| fs::symlink_metadata(companion(place, suffix)).is_err())
+    };
+    places.into_iter().find(is_free).unwrap_or_default()
 }
 
 /// The notice on a quarantined file. The most important part comes first: a narrow screen cuts the rest.

@@ -149,12 +149,14 @@ pub(super) fn wants_task(
     let elicitation = ElicitationSupport::of(capabilities);
     match invocation {
         ToolInvocation::Crunch(args) => Ok(args.as_task && knows_tasks),
-        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) if !knows_tasks => Err(needs_tasks()),
-        ToolInvocation::Deploy(_) | ToolInvocation::Book(_) if !elicitation.form => {
+        ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) if !knows_tasks => {
+            Err(needs_tasks())
+        }
+        ToolInvocation::Deploy(_) | ToolInvocation::BookRoom(_) if !elicitation.form => {
             Err(needs_elicitation("form"))
         }
-        ToolInvocation::Sign(_) if !elicitation.url => Err(needs_elicitation("url")),
-        ToolInvocation::Render(_) | ToolInvocation::Deploy(_) => Ok(true),
+        ToolInvocation::SignContract(_) if !elicitation.url => Err(needs_elicitation("url")),
+        ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) => Ok(true),
         _ => Ok(false),
     }
 }

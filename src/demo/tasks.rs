@@ -12,7 +12,7 @@ use std::{
 };
 
 use rmcp::model::{JsonObject, TaskStatus};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, ToSql, params};
 use serde_json::{Map, Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -214,27 +214,24 @@ impl TaskStore {
 
     /// Settles a task unless it is already settled.
     fn settle(&self, id: &str, status: TaskStatus, outcome: &Value) -> Result<(), rusqlite::Error> {
-        self.database.lock().execute(
-            "UPDATE task SET status = ?2, outcome = ?3, updated_ms = ?4
-             WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, json!(status).as_str(), outcome.to_string(), now_ms()],
-        )?;
-        Ok(())
+        let status = json!(status);
+        let values = params![id, now_ms(), status.as_str(), outcome.to_string()];
+        self.update("status = ?3, outcome = ?4", values).map(drop)
+    }
+
+    /// Sets columns of a task unless it is already settled. The first parameters are its id and the time.
+    fn update(&self, columns: &str, values: &[&dyn ToSql]) -> Result<usize, rusqlite::Error> {
+        let sql = format!(
+            "UPDATE task SET {columns}, updated_ms = ?2 WHERE id = ?1 AND status IN ('working', 'input_required')"
+        );
+        self.database.lock().execute(&sql, values)
     }
 
     /// Saves the progress of a task: completed steps and status message.
     pub(super) fn save_progress(&self, id: &str, done: u64, message: &str) {
-        let saved = self.database.lock().execute(
-            "UPDATE task SET done = ?2, message = ?3, updated_ms = ?4
-             WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![
-                id,
-                i64::try_from(done).unwrap_or(i64::MAX),
-                message,
-                now_ms()
-            ],
-        );
-        if let Err(error) = saved {
+        let done = i64::try_from(done).unwrap_or(i64::MAX);
+        let values = params![id, now_ms(), done, message];
+        if let Err(error) = self.update("done = ?3, message = ?4", values) {
             tracing::error!(%error, "could not save a task's progress");
         }
         self.changed();
@@ -293,27 +290,17 @@ impl TaskStore {
         } else {
             TaskStatus::Working
         };
-        self.database.lock().execute(
-            "UPDATE task SET status = ?2, asked = ?3, updated_ms = ?4
-             WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![
-                id,
-                json!(status).as_str(),
-                json!(task.questions).to_string(),
-                now_ms()
-            ],
-        )?;
+        let (status, asked) = (json!(status), json!(task.questions).to_string());
+        let values = params![id, now_ms(), status.as_str(), asked];
+        self.update("status = ?3, asked = ?4", values)?;
         self.changed();
         Ok(())
     }
 
     /// Cancels a task and its work; returns false if the task was already settled.
     pub(super) fn cancel(&self, id: &str) -> Result<bool, rusqlite::Error> {
-        let cancelled = self.database.lock().execute(
-            "UPDATE task SET status = 'cancelled', message = 'Cancelled', updated_ms = ?2
-             WHERE id = ?1 AND status IN ('working', 'input_required')",
-            params![id, now_ms()],
-        )?;
+        let columns = "status = 'cancelled', message = 'Cancelled'";
+        let cancelled = self.update(columns, params![id, now_ms()])?;
         if let Some(cancel) = locked(&self.live).get(id) {
             cancel.cancel();
         }

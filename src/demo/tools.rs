@@ -8,7 +8,7 @@ use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, JsonObject},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -29,62 +29,50 @@ pub(super) const DEFAULT_STATIONS: u32 = 6;
 pub(super) const MAX_COUNT: u64 = 10_000_000;
 
 /// A tool with its parsed arguments.
+#[derive(Deserialize)]
+#[serde(tag = "tool", content = "arguments", rename_all = "snake_case")]
 pub(super) enum ToolInvocation {
-    Process(ProcessArgs),
-    Pause(TaskIdArgs),
-    List(ClientIdArgs),
-    Stats,
-    Info,
-    Cleanup(CleanupArgs),
-    Forecast(ForecastArgs),
-    Burst(BurstArgs),
+    ResumableDataProcessing(ProcessArgs),
+    PauseTask(TaskIdArgs),
+    ListSessionTasks(ClientIdArgs),
+    GetCheckpointStats {},
+    GetSessionInfo {},
+    CleanupCheckpoints(CleanupArgs),
+    GetForecast(ForecastArgs),
+    SendBurst(BurstArgs),
     Crunch(CrunchArgs),
-    Render(RenderArgs),
+    RenderMovie(RenderArgs),
     Deploy(DeployArgs),
-    Book(BookArgs),
-    Sign(SignArgs),
+    BookRoom(BookArgs),
+    SignContract(SignArgs),
 }
 
 impl ToolInvocation {
     /// Parses a tool name and its arguments.
     pub(super) fn parse(tool: &str, args: Option<JsonObject>) -> Result<Self, ErrorData> {
-        Ok(match tool {
-            PROCESSING => Self::Process(parse_args(args)?),
-            "pause_task" => Self::Pause(parse_args(args)?),
-            "list_session_tasks" => Self::List(parse_args(args)?),
-            "get_checkpoint_stats" => Self::Stats,
-            "get_session_info" => Self::Info,
-            "cleanup_checkpoints" => Self::Cleanup(parse_args(args)?),
-            "get_forecast" => Self::Forecast(parse_args(args)?),
-            "send_burst" => Self::Burst(parse_args(args)?),
-            "crunch" => Self::Crunch(parse_args(args)?),
-            "render_movie" => Self::Render(parse_args(args)?),
-            "deploy" => Self::Deploy(parse_args(args)?),
-            "book_room" => Self::Book(parse_args(args)?),
-            "sign_contract" => Self::Sign(parse_args(args)?),
-            other => return Err(invalid(format!("unknown tool {other}"))),
-        })
+        let call = json!({"tool": tool, "arguments": args.unwrap_or_default()});
+        serde_json::from_value(call).map_err(|error| invalid(error.to_string()))
     }
 
     /// Runs the tool to its result.
     pub(super) async fn run(self, context: &ToolContext) -> Result<CallToolResult, ErrorData> {
         match self {
-            Self::Process(args) => process(context, args).await,
-            Self::Pause(args) => pause(context, &args),
-            Self::List(args) => list(context, &args),
-            Self::Stats => {
+            Self::ResumableDataProcessing(args) => process(context, args).await,
+            Self::PauseTask(args) => pause(context, &args),
+            Self::ListSessionTasks(args) => list(context, &args),
+            Self::GetCheckpointStats {} => {
                 let stats = context.shared.runs.checkpoints.stats().map_err(internal)?;
                 Ok(text_result(stats))
             }
-            Self::Info => Ok(session_info(context)),
-            Self::Cleanup(args) => cleanup(context, &args),
-            Self::Forecast(args) => forecast(context, args).await,
-            Self::Burst(args) => burst(context, args).await,
+            Self::GetSessionInfo {} => Ok(session_info(context)),
+            Self::CleanupCheckpoints(args) => cleanup(context, &args),
+            Self::GetForecast(args) => forecast(context, args).await,
+            Self::SendBurst(args) => burst(context, args).await,
             Self::Crunch(args) => crunch(context, args).await,
-            Self::Render(args) => render(context, args).await,
+            Self::RenderMovie(args) => render(context, args).await,
             Self::Deploy(args) => deploy(context, args).await,
-            Self::Book(args) => book_room(context, args).await,
-            Self::Sign(args) => sign_contract(context, args).await,
+            Self::BookRoom(args) => book_room(context, args).await,
+            Self::SignContract(args) => sign_contract(context, args).await,
         }
     }
 }
@@ -101,11 +89,6 @@ fn needs_elicitation(tool: &str, mode: &str) -> CallToolResult {
     error_result(format!(
         "{tool} needs a client that supports {mode} elicitation"
     ))
-}
-
-fn parse_args<T: DeserializeOwned>(args: Option<JsonObject>) -> Result<T, ErrorData> {
-    serde_json::from_value(Value::Object(args.unwrap_or_default()))
-        .map_err(|error| invalid(error.to_string()))
 }
 
 fn default_stations() -> u32 {

@@ -6,9 +6,8 @@ use crate::{
     cli::{
         args::TaskSelectionArgs,
         context::Context,
-        environment::block_on,
         error::{CliError, code, exit_code_of, worst},
-        live_session::{LiveEvent, LiveSession},
+        live_session::{LiveEvent, LiveSession, in_session},
         outcome::{forgotten_error, sign_in_needed},
         target::Targets,
         task_document,
@@ -73,18 +72,8 @@ pub(in crate::cli) fn control(
         [task] => servers.for_task(&task.server)?,
         _ => servers.all()?,
     };
-    block_on(async {
-        let mut live = LiveSession::open(context, servers)?;
-        match act(context, &mut live, &mut reader, action, &tasks, which.all).await {
-            Ok(code) => {
-                live.leave(context, &[]).await;
-                Ok(code)
-            }
-            Err(fail) => {
-                live.close();
-                Err(fail)
-            }
-        }
+    in_session(context, servers, async |context, live| {
+        act(context, live, &mut reader, action, &tasks, which.all).await
     })
 }
 

@@ -92,7 +92,7 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
     lines.push(String::new());
     if task.arguments.len() > MAX_ARGUMENTS_BYTES {
-        let size = text::bytes(u64::try_from(task.arguments.len()).unwrap_or(u64::MAX));
+        let size = text::bytes(task.arguments.len());
         lines.push(format!(
             "The arguments ({size}) are too large for this pane."
         ));

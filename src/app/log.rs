@@ -127,7 +127,7 @@ impl ResultText {
         match json {
             None => {}
             Some(json) if json.len() > MAX_RESULT_BYTES => {
-                let shown = text::bytes(u64::try_from(json.len()).unwrap_or(u64::MAX));
+                let shown = text::bytes(json.len());
                 document.push_text(&format!(
                     "The result ({shown}) is too large for this pane. Save it: longhaul result {task} --out FILE"
                 ));

@@ -99,10 +99,7 @@ fn show_progress(state: &mut State) {
         return;
     }
     let parts: Vec<f64> = state
-        .totals
-        .open
-        .iter()
-        .filter_map(|id| state.task(id))
+        .open_tasks()
         .filter(|task_row| task_row.is_running())
         .filter_map(|task_row| task_row.view.task.progress.as_ref()?.ratio())
         .collect();
@@ -188,8 +185,7 @@ fn set_title(state: &mut State) {
         title = format!("{running} running - {title}");
     }
     if needs > 0 {
-        let need = if needs == 1 { "needs" } else { "need" };
-        title = format!("{needs} {need} you, {title}");
+        title = format!("{needs} {}, {title}", text::needs_you(needs));
     }
     if title != state.alerts.title {
         state.alerts.title.clone_from(&title);

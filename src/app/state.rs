@@ -17,6 +17,7 @@ use super::{
     exit::Exit,
     keymap::Scope,
     list::TaskList,
+    log::TaskLog,
     messages::Messages,
     session::{SessionInfo, SessionRequests},
     task_row::TaskRow,
@@ -189,6 +190,16 @@ impl State {
     /// The task under the cursor.
     pub fn selected(&self) -> Option<&TaskRow> {
         self.list.cursor.as_ref().and_then(|id| self.tasks.get(id))
+    }
+
+    /// The server of the task under the cursor.
+    pub(super) fn selected_server(&self) -> Option<ServerName> {
+        Some(self.selected()?.view.task.server.clone())
+    }
+
+    /// The history of the task under the cursor, as far as it is in memory.
+    pub(super) fn selected_log(&self) -> Option<&TaskLog> {
+        self.detail.logs.get(self.list.cursor.as_ref()?)
     }
 
     /// Looks up a server.

@@ -208,9 +208,7 @@ pub(super) fn not_restored(state: &mut State, id: TaskId, error: &RequestError) 
 
 /// Asks the driver to start or stop recording traffic.
 pub(super) fn trace(state: &mut State) {
-    let server = state
-        .selected()
-        .map(|task_row| task_row.view.task.server.clone());
+    let server = state.selected_server();
     if server.is_some() {
         let is_on = None;
         request(state, SessionRequest::Trace { server, is_on });

@@ -108,7 +108,7 @@ impl<'v> ContentBlock<'v> {
         match self {
             Self::Text { text, mime, uri } => {
                 let mime = if mime.is_empty() { "text" } else { mime };
-                listed(&[uri, mime, &bytes(text.len())])
+                listed(&[uri, mime, &text::bytes(text.len())])
             }
             Self::Media(media) => media.message(),
             Self::Link(link) => link.message(),
@@ -117,7 +117,7 @@ impl<'v> ContentBlock<'v> {
                     "" => "unknown type",
                     kind => kind,
                 };
-                listed(&[kind, &bytes(block.to_string().len())])
+                listed(&[kind, &text::bytes(block.to_string().len())])
             }
         }
     }
@@ -270,10 +270,6 @@ fn listed(parts: &[&str]) -> String {
 
 fn string_field<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn bytes(count: usize) -> String {
-    text::bytes(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 /// What another program may open: a type, its extension, and whether the first bytes are those of this type, because some

@@ -49,7 +49,7 @@ pub fn bounded(text: Cow<'_, str>, limit: usize) -> Cow<'_, str> {
         return text;
     }
     let kept = head(&text, limit);
-    let rest = bytes(u64::try_from(text.len() - kept.len()).unwrap_or(u64::MAX));
+    let rest = bytes(text.len() - kept.len());
     Cow::Owned(format!("{kept}\u{2026} ({rest} omitted)"))
 }
 
@@ -298,6 +298,11 @@ fn tail(letters: &[&str], columns: usize) -> String {
     kept.into_iter().rev().collect()
 }
 
+/// What this many tasks do: `needs you` or `need you`.
+pub fn needs_you(count: usize) -> &'static str {
+    if count == 1 { "needs you" } else { "need you" }
+}
+
 /// `1 task`, `2 tasks`.
 pub fn plural(count: impl TryInto<u64>, one: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
@@ -501,12 +506,12 @@ pub fn duration(length: Duration) -> String {
 }
 
 /// A size: `312 B`, `1.4 kB`, `8.0 MB`, `76.7 GB`.
-pub fn bytes(count: u64) -> String {
-    match count {
-        0..1000 => format!("{count} B"),
-        1000..999_950 => format!("{:.1} kB", count as f64 / 1e3),
-        999_950..999_950_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.1} GB", count as f64 / 1e9),
+pub fn bytes(count: impl TryInto<u64>) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        count @ 0..1000 => format!("{count} B"),
+        count @ 1000..999_950 => format!("{:.1} kB", count as f64 / 1e3),
+        count @ 999_950..999_950_000 => format!("{:.1} MB", count as f64 / 1e6),
+        count => format!("{:.1} GB", count as f64 / 1e9),
     }
 }
 

@@ -300,7 +300,7 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<String, ServiceError> {
         file: file.to_owned(),
         error,
     })?;
-    let size = text::bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let size = text::bytes(bytes.len());
     Ok(format!("saved {size} to {}", file.display()))
 }
 

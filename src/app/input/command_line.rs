@@ -157,7 +157,7 @@ fn call_line(state: &mut State, call: TypedCall) {
     let has = |name: &ServerName| {
         tools(name).is_some_and(|it| it.list.iter().any(|tool| tool.name == call.tool))
     };
-    let of_cursor = (state.selected()).map(|task_row| task_row.view.task.server.clone());
+    let of_cursor = state.selected_server();
     let mut names = state.servers.iter().map(|server| server.name.clone());
     let server = (wanted.clone())
         .or_else(|| of_cursor.clone().filter(has))

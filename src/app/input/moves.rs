@@ -100,12 +100,7 @@ pub(super) fn scroll(state: &mut State, by: isize) {
             state.reply("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
-            let held = state
-                .list
-                .cursor
-                .as_ref()
-                .and_then(|id| state.detail.logs.get(id))
-                .map_or(0, |log| log.entries.len());
+            let held = state.selected_log().map_or(0, |log| log.entries.len());
             // Up goes back in time.
             state.detail.scroll = moved(state.detail.scroll, -by, held.saturating_sub(of_log));
             state.detail.is_following = state.detail.scroll == 0;
@@ -200,9 +195,7 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
         check_config(state, false);
     }
     if pane == Pane::Tools {
-        let of_task = state
-            .selected()
-            .map(|task_row| task_row.view.task.server.clone());
+        let of_task = state.selected_server();
         let server = state
             .tools_of
             .clone()
@@ -232,8 +225,8 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
         return Vec::new();
     };
     if state.detail.tab == Tab::Log {
-        let log = state.detail.logs.get(&task_row.view.task.id);
-        return log
+        return state
+            .selected_log()
             .iter()
             .flat_map(|log| log.entries.iter().rev().enumerate())
             .filter(|(_, entry)| finds(&entry_text(entry), search))
@@ -263,8 +256,7 @@ pub(in crate::app) fn find_from_here(state: &mut State) {
     if let Some(position) = next.or(positions.first()) {
         go_to(state, *position, &positions);
     } else {
-        let id = state.list.cursor.as_ref();
-        let more = match id.and_then(|id| state.detail.logs.get(id)) {
+        let more = match state.selected_log() {
             Some(log) if state.detail.tab == Tab::Log && log.dropped > 0 => {
                 "; `longhaul logs` has the older lines too"
             }

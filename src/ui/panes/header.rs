@@ -150,12 +150,7 @@ fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
     let counted = |count, label: &str| format!("{} {label}", text::grouped(count));
     let mut counts = Vec::new();
     if all.needs > 0 {
-        let need = if all.needs == 1 {
-            "needs you"
-        } else {
-            "need you"
-        };
-        counts.push((counted(all.needs, need), Role::Needs));
+        counts.push((counted(all.needs, text::needs_you(all.needs)), Role::Needs));
     }
     // On a narrow screen, servers get the space of counts that need no action.
     let is_narrow = columns < 100;

@@ -142,9 +142,11 @@ fn heading<'t>(
     let is_of_done = is_of(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count_if = |is_shown, count| if is_shown { count } else { 0 };
-    let need = |count| if count == 1 { "needs you" } else { "need you" };
     let inside = text::counts(&[
-        (count_if(is_of_server, counts.needs), need(counts.needs)),
+        (
+            count_if(is_of_server, counts.needs),
+            text::needs_you(counts.needs),
+        ),
         (count_if(is_of_server, counts.paused), "paused"),
         (count_if(is_of_done || is_of_server, counts.new), "new"),
     ]);
@@ -153,7 +155,7 @@ fn heading<'t>(
     let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
     let beside = text::counts(&[
         (paused, "paused"),
-        (to_needs, need(to_needs)),
+        (to_needs, text::needs_you(to_needs)),
         (to_running, "now running"),
         (to_done, "just finished"),
     ]);

@@ -122,12 +122,8 @@ fn navigate(state: &mut State, action: Action) -> bool {
         Action::PreviousTab => turn_tab(state, -1),
         Action::NextTab => turn_tab(state, 1),
         Action::Zoom => {
-            state.detail.is_zoomed = !state.detail.is_zoomed;
-            state.detail.focus = if state.detail.is_zoomed {
-                Focus::Detail
-            } else {
-                Focus::List
-            };
+            let panes = [Focus::Detail, Focus::List];
+            state.detail.focus = toggle(&mut state.detail.is_zoomed, panes);
             select::keep_in_sight(state);
         }
         Action::FindNext => find(state, true),
@@ -175,13 +171,8 @@ fn change_list(state: &mut State, action: Action) -> bool {
             state.reply(format!("sorted by {}", state.list.sort.label()));
         }
         Action::Reverse => {
-            state.list.is_reversed = !state.list.is_reversed;
+            let order = toggle(&mut state.list.is_reversed, ["reversed", "not reversed"]);
             select::arrange(state);
-            let order = if state.list.is_reversed {
-                "reversed"
-            } else {
-                "not reversed"
-            };
             state.reply(format!("sorted by {}, {order}", state.list.sort.label()));
         }
         Action::Mark => {
@@ -198,37 +189,29 @@ fn change_list(state: &mut State, action: Action) -> bool {
     true
 }
 
+/// Turns an option on or off; returns what belongs to its new value.
+fn toggle<T>(option: &mut bool, [on, off]: [T; 2]) -> T {
+    *option = !*option;
+    if *option { on } else { off }
+}
+
 /// Changes how the text in the detail pane is shown; returns `false` for other actions.
 fn change_text(state: &mut State, action: Action) -> bool {
     match action {
         Action::Follow => {
-            state.detail.is_following = !state.detail.is_following;
+            let words = ["following", "no longer following"];
+            let word = toggle(&mut state.detail.is_following, words);
             if state.detail.is_following {
                 state.detail.scroll = 0;
             }
-            let word = if state.detail.is_following {
-                "following"
-            } else {
-                "no longer following"
-            };
             state.reply(format!("{word} new log lines"));
         }
         Action::Wrap => {
-            state.detail.text.is_wrapping = !state.detail.text.is_wrapping;
-            let word = if state.detail.text.is_wrapping {
-                "wrapped"
-            } else {
-                "cut off"
-            };
+            let word = toggle(&mut state.detail.text.is_wrapping, ["wrapped", "cut off"]);
             state.reply(format!("long lines are {word}"));
         }
         Action::Markdown => {
-            state.detail.text.is_raw = !state.detail.text.is_raw;
-            let word = if state.detail.text.is_raw {
-                "as raw text"
-            } else {
-                "rendered"
-            };
+            let word = toggle(&mut state.detail.text.is_raw, ["as raw text", "rendered"]);
             state.reply(format!("Markdown is shown {word}"));
         }
         Action::Times => state.detail.text.has_times = !state.detail.text.has_times,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::domain::{ArgumentSpec, TaskId, has_large_integer};
+use crate::domain::{ArgumentKind, ArgumentSpec, TaskId, has_large_integer};
 
 /// Commands that take arguments and have no key binding, with their help.
 const COMMANDS: [(&str, &str); 7] = [
@@ -76,12 +76,32 @@ impl TypedArgument {
     pub(crate) fn read(self, spec: Option<&ArgumentSpec>) -> Result<Value, WrongType> {
         match (self.value, spec) {
             (TypedValue::Json(value), _) => Ok(value),
+            (TypedValue::Text(typed), Some(spec))
+                if matches!(spec.kind, ArgumentKind::Integer | ArgumentKind::Number)
+                    && has_large_integer(&typed) =>
+            {
+                Err(WrongType {
+                    key: self.key,
+                    expected: "a number that fits in 64 bits (--args takes larger ones)".to_owned(),
+                    typed,
+                })
+            }
             (TypedValue::Text(typed), Some(spec)) => spec.parse(&typed).ok_or_else(|| WrongType {
                 key: self.key,
                 expected: spec.expected(),
                 typed,
             }),
             (TypedValue::Text(typed), None) => Ok(Value::String(typed)),
+        }
+    }
+
+    /// Its value; text that the spec does not accept stays text.
+    pub(crate) fn read_unchecked(self, spec: Option<&ArgumentSpec>) -> Value {
+        match self.value {
+            TypedValue::Json(value) => value,
+            TypedValue::Text(typed) => spec
+                .and_then(|spec| spec.parse(&typed))
+                .unwrap_or(Value::String(typed)),
         }
     }
 }

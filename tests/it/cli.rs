@@ -914,6 +914,25 @@ fn refuses_unknown_arguments_before_anything_is_sent() {
     ];
     let ran = run(&state, &with(&url, &sent));
     assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let wrong = ["call", "get_forecast", "city=Oslo", "delay_ms=soon"];
+    let refused = run(&state, &with(&url, &wrong));
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let ran = run(
+        &state,
+        &with(&url, &[&wrong[..], &["--unchecked"]].concat()),
+    );
+    assert_ne!(ran.code, Some(2), "{ran:#?}");
+    assert!(
+        tasks(&state)
+            .iter()
+            .any(|task| task.arguments.contains("\"soon\""))
+    );
+    let large = format!("delay_ms=1{}", "0".repeat(30));
+    let refused = run(
+        &state,
+        &with(&url, &["call", "get_forecast", "city=Oslo", &large]),
+    );
+    assert!(refused.err.contains("fits in 64 bits"), "{refused:#?}");
 }
 
 #[test]

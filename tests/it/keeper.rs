@@ -301,6 +301,27 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
 }
 
 #[test]
+fn a_call_does_not_wait_for_the_tools_of_a_known_server_that_hangs() {
+    let kept = Kept::new();
+    let lists = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&lists);
+    let handle = async move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        // Only the first list comes.
+        if message["method"] == "tools/list" && count.fetch_add(1, Ordering::Relaxed) > 0 {
+            std::future::pending::<()>().await;
+        }
+        server::answer_with_one_tool("slow", "work", &message)
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle)));
+    let url = format!("http://{addr}/mcp");
+    kept.ok(&["-s", &url, "tools"]);
+    kept.ok(&["keeper", "stop"]);
+    let id = kept.detach(&["-s", &url, "work", "text=x"]);
+    assert_eq!(kept.ok(&["show", &id, "--json"]).document()["id"], id);
+}
+
+#[test]
 fn a_request_that_a_stopped_keeper_leaves_open_goes_to_the_next_one() {
     let kept = Kept::new();
     let lists = Arc::new(AtomicUsize::new(0));

@@ -1,15 +1,14 @@
 //! `call` and `again`: starts calls.
 
+use core::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::{
     app::{TypedArgument, TypedValue},
     cli::{
         args::{AgainArgs, CallArgs, StartArgs},
-        arguments::{
-            MAX_NAMED_TOOLS, apply_pairs, build_arguments, list_tools, parse_pairs,
-            read_args_object,
-        },
+        arguments::{MAX_NAMED_TOOLS, build_arguments, list_tools, parse_pairs, read_args_object},
         context::{Context, confirm},
         environment::{block_on, random_bits},
         error::{CliError, code},
@@ -24,6 +23,9 @@ use crate::{
     },
     store::{Lookup, Reader},
 };
+
+/// How long a call waits for the tools of a server whose tools of an earlier time are known.
+const LISTS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A call whose arguments are not checked yet.
 struct CallDraft {
@@ -141,7 +143,7 @@ async fn start_call(
     // Shown only if the call is started.
     let mut notice = None;
     let arguments = if how.unchecked {
-        unchecked_arguments(before.clone(), draft.pairs, described)?
+        unchecked_arguments(before.clone(), draft.pairs, described)
     } else {
         let checked = checked_arguments(context, server, before.clone(), draft.pairs, described);
         let (arguments, unusable) = checked?;
@@ -240,14 +242,23 @@ async fn tools_of(
         return Ok(Vec::new());
     }
     let name = &draft.server.name;
-    match list_tools(context, live, name).await {
-        Err(CliError::Message { code, text: words }) if code == code::UNREACHABLE => {
-            // If the server was reached before, use the tools it had then; the call waits for it.
-            let mut links = reader.links()?.into_iter();
-            let known = links.find(|link| link.name == *name && link.tools_at.is_some());
-            Ok(known.ok_or(CliError::Message { code, text: words })?.tools)
+    // If the server was reached before, and is slow or away now, its tools of then will do; the call waits for it.
+    let mut links = reader.links()?.into_iter();
+    let known = links.find(|link| link.name == *name && link.tools_at.is_some());
+    let known = known.map(|link| link.tools);
+    let listing = list_tools(context, live, name);
+    let listed = match &known {
+        Some(tools) if tools.iter().any(|tool| tool.name == draft.tool) => {
+            let listed = tokio::time::timeout(LISTS_WITHIN, listing).await;
+            listed.unwrap_or_else(|_| Ok(tools.clone()))
         }
-        other => other,
+        _ => listing.await,
+    };
+    match (listed, known) {
+        (Err(CliError::Message { code, .. }), Some(tools)) if code == code::UNREACHABLE => {
+            Ok(tools)
+        }
+        (listed, _) => listed,
     }
 }
 
@@ -268,12 +279,13 @@ fn unchecked_arguments(
     mut arguments: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     described: Option<&Tool>,
-) -> Result<Map<String, Value>, CliError> {
+) -> Map<String, Value> {
     let specs = described.map(Tool::arguments).unwrap_or_default();
-    let applied = apply_pairs(pairs, &specs, &mut arguments);
-    applied
-        .map(|()| arguments)
-        .map_err(|error| CliError::usage(format!("{error}; use key:=json to send another type")))
+    for pair in pairs {
+        let spec = specs.iter().find(|spec| spec.name == pair.key);
+        arguments.insert(pair.key.clone(), pair.read_unchecked(spec));
+    }
+    arguments
 }
 
 /// The arguments, and why they could not be checked.

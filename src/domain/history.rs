@@ -60,7 +60,7 @@ impl HistoryEntry {
                 let recovery = match resumability.as_str() {
                     "task" => "can be resumed as a server task".to_owned(),
                     "checkpoint" => "can be resumed from its checkpoint".to_owned(),
-                    "stream" => "can be resumed with event ids".to_owned(),
+                    "stream" => "can be resumed once an event id has arrived".to_owned(),
                     "none" => "can't be resumed yet".to_owned(),
                     other => format!("can be resumed with {}", clean(other)),
                 };

@@ -228,17 +228,19 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        if active.recovery.kept.is_none() || !is_of_this_call(active, &event.data) {
+        if !is_of_this_call(active, &event.data) {
             return;
         }
-        let kept = active.recovery.kept.take();
-        if active.recovery.disconnection.is_none() {
+        let Some(kept) = active.recovery.kept.take() else {
+            return;
+        };
+        // Many servers send on the newest connection only, although the old one carries their keep-alive comments.
+        let was_alive = self.now.mono.since(kept.last_byte.mono) < ALIVE_WITHIN;
+        if active.recovery.disconnection.is_none() && !was_alive {
             active.note_silence(self.now);
             active.note_back(self.now);
         }
-        if let Some(kept) = kept {
-            self.close(kept.on);
-        }
+        self.close(kept.on);
     }
 
     /// The request for a silent stream ended without bringing anything new. Returns whether that was all, because the old

@@ -51,20 +51,34 @@ fn a_half_open_stream_recovers_on_a_new_connection() {
     assert!(bench.closed.contains(&call), "now it is known to be dead");
     bench.bring(get, event("c", &result(&token)));
     assert_eq!(bench.status(), &Status::Completed);
-    let said: Vec<String> = bench
-        .rows
-        .iter()
-        .filter_map(|row| match row {
-            Row::History { entries, .. } => Some(entries.iter()),
-            _ => None,
-        })
-        .flatten()
-        .filter_map(|entry| match &entry.what {
-            HistoryEvent::Contact { why, .. } => Some(why.clone()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(said, ["no data for 20 s", "back after 20.0 s"]);
+    assert_eq!(contact(&bench), ["no data for 20 s", "back after 20.0 s"]);
+}
+
+/// What the history says of the connection.
+fn contact(bench: &Bench) -> Vec<String> {
+    let rows = bench.rows.iter().filter_map(|row| match row {
+        Row::History { entries, .. } => Some(entries),
+        _ => None,
+    });
+    let lines = rows.flatten().filter_map(|entry| match &entry.what {
+        HistoryEvent::Contact { why, .. } => Some(why.clone()),
+        _ => None,
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_connection_that_stays_alive_is_not_called_lost() {
+    let (mut bench, call, token) = silent_after_step();
+    for _ in 0..5 {
+        bench.secs(5);
+        bench.bring(call, ExchangeEvent::Alive);
+    }
+    let (get, _) = bench.last_get();
+    bench.bring(get, opened());
+    bench.step(get, "b", &token, 2);
+    assert!(bench.closed.contains(&call));
+    assert_eq!(contact(&bench), Vec::<String>::new());
 }
 
 #[test]

@@ -103,6 +103,7 @@ pub(super) fn task(
         "removed_at": task.forgotten_at.map(Wall::rfc3339),
         "is_seen": task.end.is_seen,
         "server_task_id": task.server_task_id,
+        "status_message": task.status_message(),
         "questions": questions_json(task),
         "seq": task.seq,
         "result": result.map(parsed),

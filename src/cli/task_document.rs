@@ -34,7 +34,8 @@ impl DriverInfo {
             ));
         }
         Self {
-            is_running: pid.is_some(),
+            // A suspended driver holds the session and follows nothing.
+            is_running: pid.is_some() && !(is_asked && snapshot.is_none()),
             connections: snapshot.map(|snapshot| snapshot.connections),
             now: context.clock.now(),
         }

@@ -115,6 +115,11 @@ impl Task {
     /// The name of the tool of an imported task, which no server tells.
     pub const NO_TOOL: &str = "imported task";
 
+    /// What the server last said of its task (`statusMessage`); not sanitized.
+    pub fn status_message(&self) -> Option<&str> {
+        self.server_task.as_ref()?.message.as_deref()
+    }
+
     /// Whether it is unfinished and in the list.
     pub fn is_open(&self) -> bool {
         !self.status.is_settled() && self.forgotten_at.is_none()

@@ -178,12 +178,21 @@ async fn attend(
         }
         write_requests(&mut to_driver, incoming, &pending, &unanswered_pings).await
     };
-    let ending = tokio::select! {
-        // What was asked before this process left still goes out.
-        biased;
-        ending = writing => Some(ending),
-        _ = leaving => Some(Ending::Left),
-        ending = reading => ending,
+    let ending = {
+        let mut reading = std::pin::pin!(reading);
+        tokio::select! {
+            // What was asked before this process left still goes out.
+            biased;
+            ending = writing => match ending {
+                // A keeper that was stopped has said so before it closed the connection.
+                Ending::DriverGone => tokio::time::timeout(STOPPED_WITHIN, reading)
+                    .await
+                    .unwrap_or(Some(Ending::DriverGone)),
+                ending => Some(ending),
+            },
+            _ = leaving => Some(Ending::Left),
+            ending = &mut reading => ending,
+        }
     };
     match (ending, to_driver.reunite(from_driver)) {
         (Some(ending), _) => ending,
@@ -215,7 +224,14 @@ async fn read_events(
             (SessionEvent::Task(view), Some(first)) => {
                 first.insert(view.task.id.clone());
             }
-            (SessionEvent::Server(_), _) | (_, None) => {}
+            // These come before the tasks.
+            (
+                SessionEvent::Server(_)
+                | SessionEvent::Notice(_)
+                | SessionEvent::Notification { .. },
+                _,
+            )
+            | (_, None) => {}
             _ => {
                 let there = first.take().unwrap_or_default();
                 if is_remote {

@@ -346,9 +346,10 @@ fn report_used_key(
     }
     let arguments = text::clean_line(&before.arguments);
     Err(CliError::usage(format!(
-        "nothing new was started, because {id} used this key for a different call: {} {}; to start yours, choose another --once key",
+        "nothing new was started, because {id} used this key for a different call: {} {} on {}; to start yours, choose another --once key",
         before.tool,
-        text::truncate(&arguments, 200)
+        text::truncate(&arguments, 200),
+        text::clean_line(before.server.as_str())
     )))
 }
 

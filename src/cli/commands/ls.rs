@@ -225,7 +225,7 @@ fn row(
             .unwrap_or_default(),
         (_, Some(progress)) => format::amount(progress),
         _ if *contact == Connectivity::NeedsLogin => format::WAITS.to_owned(),
-        _ => String::new(),
+        _ => task.status_message().unwrap_or_default().to_owned(),
     };
     // As on the screen: how long it has run, or took.
     let age = task.end.settled_at.unwrap_or(now).since(task.created_at);

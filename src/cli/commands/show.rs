@@ -96,7 +96,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let contact = match contact {
         Connectivity::Idle => None,
         Connectivity::Unwatched { as_of } => Some(format!(
-            "not connected (no keeper is running), last known {}",
+            "not connected (no keeper answers), last known {}",
             when(*as_of)
         )),
         Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
@@ -120,6 +120,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
         ("pending", task.control.map(asked)),
         ("connection", contact),
         ("progress", progress),
+        ("server says", task.status_message().map(str::to_owned)),
         ("if cut", if_cut),
     ]));
     rows

@@ -222,9 +222,7 @@ fn no_progress(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> P
     let width = width.min(BAR_COLUMNS);
     let shape = wave(width, 0.0, state, task_row, now);
     let task = &task_row.view.task;
-    let of_task = task.server_task.as_ref();
-    let of_task = of_task.and_then(|it| it.message.as_deref());
-    let status = task.notice.as_deref().or(of_task);
+    let status = task.notice.as_deref().or(task.status_message());
     let status = status.unwrap_or("no progress yet").to_owned();
     let spans = vec![Span::raw("  "), theme.span(status, Role::Dim)];
     beside(width, shape, spans)

@@ -65,6 +65,8 @@ mod simulation {
             1_000_092_857,
             64_470,
             1_000_079_719,
+            104_196,
+            1_000_104_370,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -28,8 +28,6 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 /// How long a cancelled call is silent, at least and at most, until it counts as cancelled. A server need not confirm a
 /// cancel (2025-11-25, basic/utilities/cancellation), so its silence is all that can be had.
 const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(300)];
-/// So many resumes in a row that end at once without news show sooner that the server has nothing more to send.
-const EMPTIES_AFTER_CANCEL: u32 = 2;
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again.
@@ -444,6 +442,19 @@ impl Link {
         }
     }
 
+    /// The server has responded to a call. A cancel that was sent before may have overtaken the call, and goes out again.
+    pub(super) fn cancel_again(&mut self, id: &TaskId) {
+        let Some(active) = self.tasks.get_mut(id).filter(|it| it.was_cancelled()) else {
+            return;
+        };
+        active.cancel_taken_at = None;
+        match &mut active.control {
+            Some(control) => (control.is_sent, control.retry_at) = (false, None),
+            None => self.request_control(id, ControlKind::Cancelling),
+        }
+        self.schedule.needs_advance = true;
+    }
+
     /// When the silence of a cancelled call ends it, if its server stays in contact.
     pub(super) fn cancel_ends(active: &ActiveTask) -> Option<Mono> {
         let taken_at = active.cancel_taken_at.filter(|_| active.was_cancelled())?;
@@ -453,11 +464,6 @@ impl Link {
             return None;
         }
         let [least, most] = CANCEL_SILENCE;
-        let least = if active.recovery.empty_resumes >= EMPTIES_AFTER_CANCEL {
-            CANCEL_WITHIN / 2
-        } else {
-            least
-        };
         let silence = (active.activity.longest_step * 3).clamp(least, most);
         let activity = &active.activity;
         let since = taken_at.max(activity.last_news).max(activity.contact_since);
@@ -479,11 +485,7 @@ impl Link {
             self.connection == ConnectionState::Ready && self.reachability.down().is_none();
         if is_due && is_in_contact {
             let name = &self.record.name;
-            let message = if active.recovery.empty_resumes >= EMPTIES_AFTER_CANCEL {
-                format!("{name} ended its stream after the cancel")
-            } else {
-                format!("{name} has sent nothing about it since the cancel")
-            };
+            let message = format!("{name} has sent nothing about it since the cancel");
             active.notice(now, message);
             active.task.end.is_unconfirmed = true;
             self.conclude(id, Status::Cancelled, None);

@@ -53,6 +53,7 @@ impl Link {
                     active.set_control(now, None);
                 }
                 self.saver.urge_soon(now.mono);
+                self.cancel_again(id);
             }
             StreamState::Calling(_) => {
                 if let Some(words) = no_message(body) {

@@ -34,6 +34,8 @@ mod modern;
 mod questions;
 mod rounds;
 mod server_state;
+#[cfg(test)]
+mod tests;
 
 use asked::{Asked, CallList, IntroductionMethod};
 
@@ -395,7 +397,14 @@ impl Proxy {
         self.send(message::error(id, code, words, None));
     }
 
-    fn send(&mut self, line: String) {
+    /// Sends a message as one line: what came from a server may be written over several. Strings contain no raw line breaks,
+    /// so only whitespace is replaced.
+    fn send(&mut self, message: String) {
+        let line = if message.contains(['\n', '\r']) {
+            message.replace(['\n', '\r'], " ")
+        } else {
+            message
+        };
         self.effects.push(Effect::ToHost(line));
     }
 

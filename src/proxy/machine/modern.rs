@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, CallRole, Effect, IntroductionMethod, Members, Proxy};
+use super::{Asked, CallRole, IntroductionMethod, Members, Proxy};
 use crate::{
     domain::{GaveUpReason, TaskView},
     proxy::{
@@ -110,11 +110,11 @@ impl Proxy {
         };
         let subscriptions = self.subscriptions.iter();
         let wanting = subscriptions.filter(|(_, accepted)| accepted.contains_key(&asked));
-        for (id, _) in wanting {
-            let id: Value = serde_json::from_str(id).unwrap_or_default();
+        let wanting: Vec<String> = wanting.map(|(id, _)| id.clone()).collect();
+        for id in wanting {
+            let id: Value = serde_json::from_str(&id).unwrap_or_default();
             let params = json!({"_meta": {SUBSCRIPTION_ID: id}});
-            let line = message::with(value.clone(), "params", Some(params)).to_string();
-            self.effects.push(Effect::ToHost(line));
+            self.send(message::with(value.clone(), "params", Some(params)).to_string());
         }
     }
 

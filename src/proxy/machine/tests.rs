@@ -1,0 +1,130 @@
+use serde_json::{Value, json};
+
+use super::{Effect, Proxy, ProxyInput, ProxyOptions};
+use crate::domain::{
+    Forwarded, Introduction, ProtocolVersion, ServerName, SessionEvent, SessionRequest,
+    SessionRequestId, SessionResponse, Stamp,
+};
+
+/// A proxy before the server `lab`, and what it has done so far.
+struct Bench {
+    proxy: Proxy,
+    now: Stamp,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let options = ProxyOptions {
+            server: ServerName::new("lab"),
+            ..ProxyOptions::default()
+        };
+        let now = Stamp::default();
+        let proxy = Proxy::new(options, now);
+        Self { proxy, now }
+    }
+
+    /// After the handshake of a host with a server of this revision.
+    fn connected(server: ProtocolVersion) -> Self {
+        let mut bench = Self::new();
+        let info = json!({"name": "test-host", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let (number, _) = bench.asks(&request(1, "initialize", &params.to_string()));
+        bench.introduce(number, server);
+        bench.hears(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        bench
+    }
+
+    fn takes(&mut self, input: ProxyInput) -> Vec<Effect> {
+        self.proxy.handle(self.now, input)
+    }
+
+    /// What follows from a line of the host.
+    fn hears(&mut self, line: &str) -> Vec<Effect> {
+        self.takes(ProxyInput::FromHost(line.to_owned()))
+    }
+
+    /// The only request to the session that follows from a line of the host.
+    fn asks(&mut self, line: &str) -> (SessionRequestId, SessionRequest) {
+        let effects = self.hears(line);
+        match <[Effect; 1]>::try_from(effects) {
+            Ok([Effect::Ask(number, request)]) => (number, request),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn introduce(&mut self, number: SessionRequestId, version: ProtocolVersion) -> Vec<Effect> {
+        let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+        let introduction = Introduction {
+            version,
+            result: json!({"capabilities": capabilities}).to_string(),
+            timeout_ms: None,
+        };
+        self.answer(number, SessionResponse::Introduced(introduction))
+    }
+
+    /// The session responds to a request.
+    fn answer(&mut self, request: SessionRequestId, response: SessionResponse) -> Vec<Effect> {
+        let outcome = Ok(response);
+        self.takes(ProxyInput::Session(SessionEvent::Response {
+            request,
+            outcome,
+        }))
+    }
+
+    /// The line that the host gets for a request which the server answers with this result.
+    fn passes_on(&mut self, line: &str, result: &str) -> String {
+        let (number, _) = self.asks(line);
+        let result = Forwarded::Result(result.to_owned());
+        line_of(self.answer(number, SessionResponse::Forwarded(result)))
+    }
+
+    fn notifies(&mut self, message: &str) -> Vec<Effect> {
+        self.takes(ProxyInput::Session(SessionEvent::Notification {
+            server: ServerName::new("lab"),
+            message: message.to_owned(),
+        }))
+    }
+}
+
+fn request(id: u64, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+/// Parameters as a host of the modern era sends them.
+fn modern(mut params: Value) -> String {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test-host", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params.to_string()
+}
+
+/// The only line for the host.
+fn line_of(effects: Vec<Effect>) -> String {
+    match <[Effect; 1]>::try_from(effects) {
+        Ok([Effect::ToHost(line)]) => line,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_message_of_a_server_becomes_one_line() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let forged = "{\"contents\":[],\"x\":\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\r\n,\"a\":\"b\\nc\"}";
+    let line = bench.passes_on(&request(2, "resources/read", "{}"), forged);
+    assert!(!line.contains(['\n', '\r']), "{line}");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["result"]["a"], "b\nc");
+    let note = "{\"jsonrpc\":\"2.0\",\n\"method\":\"notifications/tools/list_changed\"\r}";
+    let line = line_of(bench.notifies(note));
+    assert!(!line.contains(['\n', '\r']), "{line}");
+    let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
+    bench.hears(&request(3, "subscriptions/listen", &listen));
+    let line = line_of(bench.notifies(note));
+    assert!(
+        line.contains("list_changed") && !line.contains(['\n', '\r']),
+        "{line}"
+    );
+}

@@ -158,7 +158,7 @@ async fn attend(
     let first: Vec<_> = opening_requests(options)
         .into_iter()
         .chain(introduction)
-        .chain(pending.all())
+        .chain(pending.for_next_driver(snapshots))
         .collect();
     let (mut to_driver, mut from_driver) = lines.split();
     let pending = RefCell::new(pending);
@@ -274,7 +274,7 @@ async fn write_requests(
             asked = incoming.recv() => {
                 let Some(asked) = asked else { return Ending::Left };
                 let what = asked.what.clone();
-                let ask = pending.borrow_mut().add(asked);
+                let ask = pending.borrow_mut().add_sent(asked);
                 if let Err(ending) = say(to_driver, ask, what).await {
                     return ending;
                 }

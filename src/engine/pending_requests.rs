@@ -25,7 +25,7 @@ pub(super) struct OwnRequests {
     pub(super) incoming: mpsc::Receiver<Envelope>,
     /// Resolves when this process exits.
     pub(super) leaving: oneshot::Receiver<()>,
-    /// Requests without a response: if the driver dies they are sent again, which is safe for every request.
+    /// Requests without a response: if the driver dies, those that are safe to repeat are sent again.
     pub(super) pending: PendingRequests,
 }
 
@@ -34,6 +34,8 @@ pub(super) struct OwnRequests {
 pub(super) struct PendingRequests {
     next: SessionRequestId,
     open: BTreeMap<SessionRequestId, Envelope>,
+    /// Requests up to this number were sent to a driver.
+    sent: SessionRequestId,
     /// The last introduction of a host: the next driver has to know the host before its calls.
     introduction: Option<SessionRequest>,
 }
@@ -47,6 +49,12 @@ impl PendingRequests {
         }
         self.open.insert(self.next, asked);
         self.next
+    }
+
+    /// Adds a request that is sent to the driver at once.
+    pub(super) fn add_sent(&mut self, asked: Envelope) -> SessionRequestId {
+        self.sent = self.add(asked);
+        self.sent
     }
 
     /// Sends the response to the requester.
@@ -118,11 +126,50 @@ impl PendingRequests {
         }
     }
 
-    /// The open requests, to be sent to the next driver.
-    pub(super) fn all(&self) -> Vec<(SessionRequestId, SessionRequest)> {
-        self.open
-            .iter()
-            .map(|(number, asked)| (*number, asked.what.clone()))
+    /// The open requests, to be sent to the next driver. Those that must not run twice are refused instead.
+    pub(super) fn for_next_driver(
+        &mut self,
+        snapshots: &Snapshots,
+    ) -> Vec<(SessionRequestId, SessionRequest)> {
+        let (again, refused): (Vec<_>, Vec<_>) = self
+            .all()
+            .into_iter()
+            .partition(|(number, what)| *number > self.sent || is_repeatable(what));
+        for (number, _) in refused {
+            let words = "longhaul's keeper ended before the response; the request may have run";
+            let outcome = Err(RequestError::Unreachable(words.to_owned()));
+            self.answer(snapshots, number, outcome);
+        }
+        self.sent = self.next;
+        again
+    }
+
+    fn all(&self) -> Vec<(SessionRequestId, SessionRequest)> {
+        let open = self.open.iter();
+        open.map(|(number, asked)| (*number, asked.what.clone()))
             .collect()
     }
 }
+
+/// Whether a request may reach its server twice. The session's own requests are made for that.
+fn is_repeatable(what: &SessionRequest) -> bool {
+    match what {
+        SessionRequest::Forward { method, .. } => REPEATABLE.contains(&method.as_str()),
+        _ => true,
+    }
+}
+
+/// The methods of hosts that have no effect, or the same one twice.
+const REPEATABLE: [&str; 11] = [
+    "completion/complete",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "tools/list",
+];

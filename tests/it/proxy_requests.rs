@@ -242,6 +242,46 @@ fn a_keeper_stays_until_a_request_of_a_host_is_answered() {
 }
 
 #[test]
+fn only_what_has_no_effect_is_repeated_after_the_keeper_dies() {
+    let kept = Kept::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (answer, answered) = watch::channel(false);
+    let count = Arc::clone(&asked);
+    let handle = async move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        if matches!(
+            message["method"].as_str(),
+            Some("custom/deploy" | "resources/read")
+        ) {
+            count.fetch_add(1, Ordering::Relaxed);
+            answered.clone().wait_for(|is_so| *is_so).await.unwrap();
+        }
+        server::answer_with_one_tool("slow", "work", &message)
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle)));
+    let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &json!({}));
+    let deploy = host.ask("custom/deploy", &json!({}));
+    let read = host.ask("resources/read", &json!({"uri": "x://y"}));
+    until("the server has both", || asked.load(Ordering::Relaxed) == 2);
+    kept.kill_keeper();
+    let refused = host.response(deploy);
+    let why = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("may have run"), "{refused}");
+    until("the server has the other one again", || {
+        asked.load(Ordering::Relaxed) == 3
+    });
+    answer.send_replace(true);
+    assert_eq!(host.response(read)["result"], json!({}));
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    // The next one is sent.
+    assert_eq!(
+        host.request("custom/deploy", &json!({}))["result"],
+        json!({})
+    );
+    host.close();
+}
+
+#[test]
 fn a_request_that_only_a_lost_host_can_answer_is_refused() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");

@@ -274,7 +274,7 @@ impl Driver<'_> {
             is_keeper: matches!(options.role, ProcessRole::Keeper),
             since,
         }));
-        for (number, what) in self.open.all() {
+        for (number, what) in self.open.for_next_driver(self.snapshots) {
             self.ask(number, what, now);
         }
         self.turn(now);

@@ -373,8 +373,9 @@ impl Inner {
                 for (name, value) in routing {
                     let name = HeaderName::from_bytes(name.as_bytes())
                         .map_err(|_| SendError::RoutingName(name))?;
-                    let value = HeaderValue::from_str(&self.secrets.restore(&value))
-                        .map_err(|_| SendError::RoutingValue(name.to_string()))?;
+                    let value =
+                        HeaderValue::from_str(&self.secrets.restore_in_header(&value, &body))
+                            .map_err(|_| SendError::RoutingValue(name.to_string()))?;
                     headers.insert(name, value);
                 }
                 headers.insert(ACCEPT, both);

@@ -16,6 +16,7 @@ mod fetch;
 mod frame;
 pub mod http;
 mod process_guard;
+mod routing;
 mod secrets;
 pub mod sse;
 pub mod stdio;

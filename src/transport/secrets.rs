@@ -290,13 +290,13 @@ impl Secrets {
         self.restore_with(text, str::to_owned)
     }
 
-    /// As [`Self::restore`] for a message, with JSON escapes. What the user or an agent wrote stays as it is: nobody may
-    /// have a secret sent by writing its marker.
+    /// As [`Self::restore`] for a message, with JSON escapes, but only in what longhaul itself wrote: nobody may have a
+    /// secret sent by writing its marker.
     pub(super) fn restore_in_json<'t>(&self, json: &'t str) -> Cow<'t, str> {
         if !json.contains(MARKER) {
             return Cow::Borrowed(json);
         }
-        let restored = written::replace_outside(json, |part| self.restore_with(part, json_escaped));
+        let restored = written::replace_own(json, |part| self.restore_with(part, json_escaped));
         restored.map_or(Cow::Borrowed(json), Cow::Owned)
     }
 
@@ -698,12 +698,8 @@ mod tests {
         );
         let back = id.replace("refresh-token", "[redacted:sign-in]");
         assert_eq!(secrets.restore(&masked), back);
-        let json =
-            secrets.restore_in_json(r#"{"id":"[redacted:x-key]","b":"[redacted:y] [redacted:"}"#);
-        assert_eq!(
-            json,
-            r#"{"id":"a/\"canary\"","b":"[redacted:y] [redacted:"}"#
-        );
+        let json = secrets.restore_in_json(r#"{"id":"[redacted:x-key] [redacted:y] [redacted:"}"#);
+        assert_eq!(json, r#"{"id":"a/\"canary\" [redacted:y] [redacted:"}"#);
         assert!(matches!(secrets.restore("plain"), Cow::Borrowed("plain")));
         let json = r#"{"params":{"arguments":{"url":"[redacted:x-key]"},"cursor":"[redacted:x-key]",
             "inputResponses":"[redacted:x-key]"},"id":"[redacted:server-session]"}"#;

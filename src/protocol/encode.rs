@@ -1,6 +1,6 @@
 //! Builds JSON-RPC messages in the form that each MCP revision requires.
 
-use std::fmt::Display;
+use std::{collections::BTreeMap, fmt::Display};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -124,8 +124,10 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
         present(&mut params, host, capabilities(call.host));
     }
     let arguments = serde_json::from_str(call.arguments).ok();
+    let arguments = arguments.map(|arguments| ("arguments".to_owned(), arguments));
+    let verbatim = Verbatim::from_iter(arguments);
     let name = Some(call.tool);
-    let mut method = request_with(arguments, version, call.id, "tools/call", params, name);
+    let mut method = request_with(verbatim, version, call.id, "tools/call", params, name);
     if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
         let param_header = |(name, value): &(String, String)| {
             (
@@ -178,25 +180,26 @@ pub fn forwarded(
     version: ProtocolVersion,
     id: &str,
     method: &str,
-    mut params: Map<String, Value>,
+    params: &str,
     host: &HostProfile,
 ) -> Method {
-    if let Some(meta) = params.remove("_meta") {
-        let meta = passed_meta(Some(&meta.to_string()));
-        if !meta.is_empty() {
-            params.insert("_meta".to_owned(), Value::Object(meta));
-        }
+    let mut verbatim: Verbatim<'_> = serde_json::from_str(params).unwrap_or_default();
+    let meta = verbatim.remove("_meta");
+    let meta = passed_meta(meta.map(RawValue::get));
+    let mut params = Map::new();
+    if !meta.is_empty() {
+        params.insert("_meta".to_owned(), Value::Object(meta));
     }
     let name = match method {
-        "tools/call" | "prompts/get" => params.get("name"),
-        "resources/read" => params.get("uri"),
+        "tools/call" | "prompts/get" => verbatim.get("name"),
+        "resources/read" => verbatim.get("uri"),
         _ => None,
     };
-    let name = name.and_then(Value::as_str).map(str::to_owned);
+    let name: Option<String> = name.and_then(|name| serde_json::from_str(name.get()).ok());
     if version.era() == Era::Modern {
         present(&mut params, host, host.capabilities.0.clone());
     }
-    request(version, id, method, params, name.as_deref())
+    request_with(verbatim, version, id, method, params, name.as_deref())
 }
 
 /// `tasks/get`.
@@ -357,12 +360,15 @@ fn request(
     params: Map<String, Value>,
     name: Option<&str>,
 ) -> Method {
-    request_with(None, version, id, method, params, name)
+    request_with(Verbatim::new(), version, id, method, params, name)
 }
 
-/// A request with these `arguments` among its parameters.
+/// Parameters that are sent as they were written: a [`Value`] does not hold every number.
+type Verbatim<'a> = BTreeMap<String, &'a RawValue>;
+
+/// A request with these parameters too.
 fn request_with(
-    arguments: Option<&RawValue>,
+    verbatim: Verbatim<'_>,
     version: ProtocolVersion,
     id: &str,
     method: &str,
@@ -371,8 +377,8 @@ fn request_with(
 ) -> Method {
     #[derive(Serialize)]
     struct Params<'a> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        arguments: Option<&'a RawValue>,
+        #[serde(flatten)]
+        verbatim: Verbatim<'a>,
         #[serde(flatten)]
         others: Map<String, Value>,
     }
@@ -399,7 +405,7 @@ fn request_with(
         }
     }
     let others = params;
-    let body = request_text(id, method, &Params { arguments, others });
+    let body = request_text(id, method, &Params { verbatim, others });
     Method::Post { body, routing }
 }
 
@@ -464,6 +470,28 @@ mod tests {
                 panic!("a POST")
             };
             assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_parameters_of_a_host_keep_all_their_digits() {
+        let params =
+            r#"{"uri":"x","wei":1180591620717411303424,"_meta":{"a":1,"progressToken":2}}"#;
+        let host = HostProfile::default();
+        for version in [ProtocolVersion::V20251125, ProtocolVersion::V20260728] {
+            let method = forwarded(version, "f-1", "resources/read", params, &host);
+            let Method::Post { body, .. } = &method else {
+                panic!("a POST")
+            };
+            assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
+            let (request, routing) = parts(method);
+            let meta = &request["params"]["_meta"];
+            assert_eq!(
+                (&meta["a"], &meta["progressToken"]),
+                (&json!(1), &Value::Null)
+            );
+            let is_named = routing.contains(&("Mcp-Name".to_owned(), "x".to_owned()));
+            assert_eq!(is_named, version.era() == Era::Modern);
         }
     }
 

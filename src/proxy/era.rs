@@ -1,9 +1,9 @@
 //! The two eras of MCP as a host speaks them: with a handshake, or with all of it in each request (2026-07-28).
 
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::message::Members;
+use super::{message::Members, raw::RawMembers};
 use crate::domain::{LogLevel, ProtocolVersion};
 
 /// The keys of `_meta` in which a request of the modern era says who makes it.
@@ -69,35 +69,40 @@ pub(super) fn result_for(is_modern: bool, method: &str, result: &str) -> String 
     if !is_modern && !may_have_type {
         return result.to_owned();
     }
-    let Ok(mut members) = serde_json::from_str::<Members>(result) else {
+    let Some(mut members) = RawMembers::parse(result) else {
         return result.to_owned();
     };
-    let has_type = members.contains_key("resultType");
+    let has_type = members.get("resultType").is_some();
     if has_type == is_modern && !(is_modern && CACHEABLE.contains(&method)) {
         return result.to_owned();
     }
     if is_modern {
         add_modern_members(&mut members, method);
     } else {
-        members.retain(|key, _| !MODERN_MEMBERS.contains(&key.as_str()));
+        for key in MODERN_MEMBERS {
+            members.remove(key);
+        }
     }
-    Value::Object(members).to_string()
+    members.to_string()
 }
 
 /// What a result of the modern era needs, where it is missing: a server of the other era says nothing of caching.
-pub(super) fn add_modern_members(members: &mut Members, method: &str) {
+fn add_modern_members(members: &mut RawMembers, method: &str) {
+    const COMPLETE: &str = r#""complete""#;
     let missing = [
-        ("resultType", json!("complete")),
-        ("ttlMs", json!(0)),
-        ("cacheScope", json!("private")),
+        ("resultType", COMPLETE),
+        ("ttlMs", "0"),
+        ("cacheScope", r#""private""#),
     ];
     let is_complete = members
         .get("resultType")
-        .is_none_or(|kind| kind == "complete");
+        .is_none_or(|kind| kind == COMPLETE);
     let is_cacheable = is_complete && CACHEABLE.contains(&method);
     let count = if is_cacheable { 3 } else { 1 };
-    for (key, value) in missing.into_iter().take(count) {
-        members.entry(key).or_insert(value);
+    for (key, json) in missing.into_iter().take(count) {
+        if members.get(key).is_none() {
+            members.set(key, json);
+        }
     }
 }
 
@@ -114,5 +119,14 @@ mod tests {
         assert_eq!(result_for(true, "tools/call", modern), modern);
         let expected = r#"{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#;
         assert_eq!(result_for(true, "tools/list", r#"{"tools":[]}"#), expected);
+    }
+
+    #[test]
+    fn results_keep_numbers_that_are_too_large_for_a_value() {
+        let result = r#"{"structuredContent":{"wei":1180591620717411303424,"f":1.50}}"#;
+        let typed = result.replacen('{', r#"{"resultType":"complete","#, 1);
+        assert_eq!(result_for(false, "tools/call", &typed), result);
+        let modern = result_for(true, "tools/call", result);
+        assert!(modern.starts_with(result.trim_end_matches('}')), "{modern}");
     }
 }

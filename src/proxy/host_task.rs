@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{message::Members, ticket};
+use super::{message::Members, raw::RawMembers, ticket};
 use crate::domain::{Status, TaskId, TaskView, Wall};
 
 /// The name of the extension of 2026-07-28.
@@ -40,21 +40,33 @@ pub(super) fn relate(message: &mut Value, task: &TaskId) {
     }
 }
 
+/// A result that names its task.
+pub(super) fn related_result(result: &str, task: &TaskId) -> String {
+    let mut members = RawMembers::parse(result).unwrap_or_default();
+    let mut meta = members.get("_meta").and_then(RawMembers::parse);
+    let meta = meta.get_or_insert_default();
+    meta.set(RELATED_TASK, &json!({"taskId": task.as_str()}).to_string());
+    members.set("_meta", &meta.to_string());
+    members.to_string()
+}
+
 /// A result without the task of the server that it came from: only longhaul knows that one.
 pub(super) fn without_related(result: &str) -> Cow<'_, str> {
     if !result.contains(RELATED_TASK) {
         return result.into();
     }
-    let Ok(mut members) = serde_json::from_str::<Members>(result) else {
+    let Some(mut members) = RawMembers::parse(result) else {
         return result.into();
     };
-    if let Some(meta) = members.get_mut("_meta").and_then(Value::as_object_mut) {
+    if let Some(mut meta) = members.get("_meta").and_then(RawMembers::parse) {
         meta.remove(RELATED_TASK);
         if meta.is_empty() {
             members.remove("_meta");
+        } else {
+            members.set("_meta", &meta.to_string());
         }
     }
-    Value::Object(members).to_string().into()
+    members.to_string().into()
 }
 
 /// The status of a task in the words of both revisions. `is_cancelled`: the host has cancelled it, and its server may

@@ -286,18 +286,21 @@ impl Proxy {
                 id,
                 method,
                 params,
-                arguments,
-            } => self.requested(id, &method, &params, arguments),
-            HostMessage::Notification { method, params } => {
-                self.host_notified(&method, &params);
-            }
+                text,
+            } => self.requested(id, &method, &params, text),
+            HostMessage::Notification {
+                method,
+                params,
+                request,
+            } => self.host_notified(&method, &params, request.as_deref()),
             HostMessage::Response { id, outcome } => self.question_answered(&id, outcome),
         }
     }
 
-    fn host_notified(&mut self, method: &str, params: &Members) {
+    /// `request` is the id of the request that a cancel is about.
+    fn host_notified(&mut self, method: &str, params: &Members, request: Option<&str>) {
         match method {
-            "notifications/cancelled" => self.request_cancelled(params),
+            "notifications/cancelled" => self.request_cancelled(request, params),
             "notifications/initialized" => {
                 self.host.is_initialized = true;
                 self.ask_for_roots();
@@ -310,7 +313,8 @@ impl Proxy {
         }
     }
 
-    fn requested(&mut self, id: String, method: &str, params: &Members, arguments: Option<String>) {
+    /// `text` is that of the parameters.
+    fn requested(&mut self, id: String, method: &str, params: &Members, text: String) {
         if !self.meets(&id, params) {
             return;
         }
@@ -320,7 +324,7 @@ impl Proxy {
                 self.refuse(&id, message::METHOD_NOT_FOUND, "Method not found");
             }
             "ping" => self.respond(&id, &json!({})),
-            "tools/call" => self.call(id, params, arguments),
+            "tools/call" => self.call(id, params, &text),
             // Servers of the modern era have a level for each request.
             "logging/setLevel" if self.is_server_modern() => {
                 self.host.log_level = params.get("level").and_then(era::log_level);
@@ -336,20 +340,17 @@ impl Proxy {
             }
             _ => {
                 self.note_server_state(method, params);
-                self.forward(id, method, params);
+                self.forward(0, id, method, params, text);
             }
         }
     }
 
-    fn forward(&mut self, id: String, method: &str, params: &Members) {
-        self.forward_in_round(0, id, method, params);
-    }
-
-    fn forward_in_round(&mut self, rounds: u32, id: String, method: &str, params: &Members) {
+    /// `rounds` is how often the server has asked something for this request, and `text` that of the parameters.
+    fn forward(&mut self, rounds: u32, id: String, method: &str, params: &Members, text: String) {
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             method: method.to_owned(),
-            params: Value::Object(params.clone()).to_string(),
+            params: text,
             host: Box::new(self.forwarding_host(method)),
         };
         let asked = Asked::Forward {

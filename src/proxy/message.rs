@@ -1,8 +1,8 @@
 //! JSON-RPC messages of a host, and those for it.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
+use super::raw::{self, MembersByName};
 use crate::domain::without_lone_surrogates;
 
 /// The members of a JSON object.
@@ -16,12 +16,14 @@ pub(super) enum HostMessage {
         id: String,
         method: String,
         params: Members,
-        /// The text of `params.arguments` in `tools/call`: a [`Value`] does not hold every number.
-        arguments: Option<String>,
+        /// The text of `params`: a [`Value`] does not hold every number.
+        text: String,
     },
     Notification {
         method: String,
         params: Members,
+        /// The JSON text of `requestId`.
+        request: Option<String>,
     },
     /// A response to a request of ours.
     Response {
@@ -48,90 +50,73 @@ pub(super) struct Malformed {
     pub(super) why: &'static str,
 }
 
+impl Malformed {
+    fn not_a_message(id: Option<String>) -> Self {
+        let (code, why) = (INVALID_REQUEST, "not a JSON-RPC message");
+        Self { id, code, why }
+    }
+
+    fn unreadable(id: Option<String>) -> Self {
+        let (code, why) = (PARSE_ERROR, "not JSON, or nested too deeply");
+        Self { id, code, why }
+    }
+}
+
 /// Parses one line: a message, or a batch of them (2025-03-26). Hosts that cut text in the middle of a character send lone
 /// surrogates, which are replaced.
 pub(super) fn parse(line: String) -> Vec<Result<HostMessage, Malformed>> {
     let line = without_lone_surrogates(line);
-    match serde_json::from_str(&line) {
-        Ok(Value::Array(batch)) if !batch.is_empty() => {
-            batch.into_iter().map(parse_message).collect()
-        }
-        Ok(message) => {
-            let mut message = parse_message(message);
-            if let Ok(HostMessage::Request {
-                method, arguments, ..
-            }) = &mut message
-                && method == "tools/call"
-            {
-                *arguments = arguments_of(&line);
-            }
-            vec![message]
-        }
-        Err(_) => vec![Err(Malformed {
-            id: id_of(&line),
-            code: PARSE_ERROR,
-            why: "not JSON, or nested too deeply",
-        })],
-    }
-}
-
-/// The id of a request that can't be read, e.g. because its arguments are nested too deeply.
-fn id_of(line: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Identified {
-        id: Value,
-    }
-    let message: Identified = serde_json::from_str(line).ok()?;
-    Some(message.id.to_string())
-}
-
-/// The text of the arguments of a `tools/call`.
-fn arguments_of(line: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        params: Params<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow)]
-        arguments: &'a RawValue,
-    }
-    let request: Request<'_> = serde_json::from_str(line).ok()?;
-    Some(request.params.arguments.get().to_owned())
-}
-
-fn parse_message(message: Value) -> Result<HostMessage, Malformed> {
-    let malformed = |id, code, why| Malformed { id, code, why };
-    let Value::Object(mut message) = message else {
-        return Err(malformed(None, INVALID_REQUEST, "not a JSON-RPC message"));
+    let messages = match serde_json::from_str::<&RawValue>(&line) {
+        Ok(batch) if batch.get().starts_with('[') => serde_json::from_str(&line),
+        Ok(message) => Ok(vec![message]),
+        Err(error) => Err(error),
     };
-    let id = message.get("id").map(Value::to_string);
-    let params = match message.remove("params") {
-        Some(Value::Object(params)) => params,
-        _ => Map::new(),
+    match messages {
+        Ok(batch) if batch.is_empty() => vec![Err(Malformed::not_a_message(None))],
+        Ok(messages) => messages.into_iter().map(parse_message).collect(),
+        Err(_) => vec![Err(Malformed::unreadable(None))],
+    }
+}
+
+fn parse_message(message: &RawValue) -> Result<HostMessage, Malformed> {
+    let Ok(members) = serde_json::from_str::<MembersByName<'_>>(message.get()) else {
+        return Err(Malformed::not_a_message(None));
     };
-    match (message.remove("method"), id) {
-        (Some(Value::String(method)), Some(id)) => Ok(HostMessage::Request {
+    let text_of = |key: &str| members.get(key).map(|value| value.get());
+    let id = text_of("id").map(str::to_owned);
+    let text = text_of("params").filter(|params| params.starts_with('{'));
+    let text = text.unwrap_or("{}").to_owned();
+    let Ok(params) = serde_json::from_str::<Members>(&text) else {
+        return Err(Malformed::unreadable(id));
+    };
+    let method = text_of("method").map(serde_json::from_str::<String>);
+    match (method, id) {
+        (Some(Ok(method)), Some(id)) => Ok(HostMessage::Request {
             id,
             method,
             params,
-            arguments: None,
+            text,
         }),
-        (Some(Value::String(method)), None) => Ok(HostMessage::Notification { method, params }),
+        (Some(Ok(method)), None) => Ok(HostMessage::Notification {
+            method,
+            params,
+            request: raw::member(&text, "requestId").map(str::to_owned),
+        }),
         (None, Some(id)) => {
-            let outcome = match (message.remove("result"), message.remove("error")) {
+            let value_of = |key| -> Option<Value> { serde_json::from_str(text_of(key)?).ok() };
+            let error = value_of("error");
+            let outcome = match (value_of("result"), error) {
                 (Some(result), None) => Ok(result),
                 (_, Some(error)) if error.is_object() => Err(error),
                 _ => Err(internal_error("the host gave no result")),
             };
             Ok(HostMessage::Response { id, outcome })
         }
-        (_, id) => Err(malformed(id, INVALID_REQUEST, "not a JSON-RPC message")),
+        (_, id) => Err(Malformed::not_a_message(id)),
     }
 }
 
-/// A response with a result, which is JSON text and stays as it is.
+/// An error of longhaul's own, as the `error` member of a response.
 pub(super) fn internal_error(words: &str) -> Value {
     json!({"code": INTERNAL_ERROR, "message": words})
 }
@@ -144,6 +129,7 @@ pub(super) fn with(mut object: Value, key: &str, value: Option<Value>) -> Value 
     object
 }
 
+/// A response with a result, which is JSON text and stays as it is.
 pub(super) fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
@@ -211,19 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_of_a_call_stay_as_they_are() {
-        let arguments = r#"{"wei": 1180591620717411303424, "x": 1.50}"#;
-        let line = format!(
-            r#"{{"id":1,"method":"tools/call","params":{{"arguments":{arguments},"name":"pay"}}}}"#
-        );
+    fn the_parameters_of_a_request_stay_as_they_are() {
+        let params = r#"{"arguments":{"wei": 1180591620717411303424, "x": 1.50},"name":"pay"}"#;
+        let line = format!(r#"{{"id":1,"method":"tools/call","params":{params}}}"#);
         let read = parse(line).remove(0);
-        let Ok(HostMessage::Request {
-            arguments: text, ..
-        }) = read
-        else {
+        let Ok(HostMessage::Request { text, .. }) = read else {
             panic!("a request");
         };
-        assert_eq!(text.as_deref(), Some(arguments));
+        assert_eq!(text, params);
     }
 
     #[test]

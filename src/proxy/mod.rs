@@ -11,6 +11,7 @@ mod hosts;
 mod machine;
 mod message;
 mod questions;
+mod raw;
 mod rounds;
 mod ticket;
 mod tool_list;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Value, value::RawValue};
 
 use super::{
-    message::Members,
+    raw::RawMembers,
     ticket::{self, COLLECT, TASKS},
 };
 
@@ -36,43 +36,43 @@ impl OutputSchemas {
         is_first: bool,
         offers_tasks: bool,
     ) -> Option<String> {
-        let mut result: Members = serde_json::from_str(result).ok()?;
-        let tools = result.get_mut("tools")?.as_array_mut()?;
-        // Names that are ours. A server that uses them could forge tickets.
-        tools.retain(|tool| {
-            let name = tool.get("name").and_then(Value::as_str);
-            !matches!(name, Some(COLLECT | TASKS))
-        });
-        for tool in tools.iter_mut() {
-            // The server's own tasks are longhaul's; every call through the proxy can be a task of longhaul's.
-            if let Some(tool) = tool.as_object_mut() {
-                tool.remove("execution");
-                if offers_tasks {
-                    let execution = json!({"taskSupport": "optional"});
-                    tool.insert("execution".to_owned(), execution);
-                }
-            }
-            let name = tool.get("name").and_then(Value::as_str).map(str::to_owned);
-            let schema = tool
-                .get("outputSchema")
-                .filter(|it| it.is_object())
-                .cloned();
-            let (Some(name), Some(schema)) = (name, schema) else {
+        let mut result = RawMembers::parse(result)?;
+        let listed: Vec<Box<RawValue>> = serde_json::from_str(result.get("tools")?).ok()?;
+        let mut tools: Vec<String> = Vec::new();
+        for json in listed {
+            let Some(mut tool) = RawMembers::parse(json.get()) else {
+                tools.push(json.get().to_owned());
                 continue;
             };
-            let strictness = match (widened(schema), tool.as_object_mut()) {
-                (Some(wider), Some(tool)) => {
-                    tool.insert("outputSchema".to_owned(), wider);
-                    Strictness::AllowsTicket
-                }
-                _ => Strictness::Strict,
-            };
-            self.0.insert(name, strictness);
+            let name = tool.get("name");
+            let name = name.and_then(|name| serde_json::from_str::<String>(name).ok());
+            if matches!(name.as_deref(), Some(COLLECT | TASKS)) {
+                // Names that are ours. A server that uses them could forge tickets.
+                continue;
+            }
+            // The server's own tasks are longhaul's; every call through the proxy can be a task of longhaul's.
+            tool.remove("execution");
+            if offers_tasks {
+                tool.set("execution", r#"{"taskSupport":"optional"}"#);
+            }
+            let schema = tool.get("outputSchema").and_then(RawMembers::parse);
+            if let (Some(name), Some(schema)) = (name, schema) {
+                let strictness = match widened(schema) {
+                    Some(wider) => {
+                        tool.set("outputSchema", &wider);
+                        Strictness::AllowsTicket
+                    }
+                    None => Strictness::Strict,
+                };
+                self.0.insert(name, strictness);
+            }
+            tools.push(tool.to_string());
         }
         if is_first {
-            tools.extend(ticket::tools());
+            tools.extend(ticket::tools().map(|tool| tool.to_string()));
         }
-        Some(Value::Object(result).to_string())
+        result.set("tools", &format!("[{}]", tools.join(",")));
+        Some(result.to_string())
     }
 }
 
@@ -80,25 +80,21 @@ impl OutputSchemas {
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// A schema that a ticket matches too; `None` if its references would no longer work.
-fn widened(schema: Value) -> Option<Value> {
-    let Value::Object(mut schema) = schema else {
-        return None;
-    };
-    let definitions: Vec<(&str, Value)> = DEFINITIONS
-        .into_iter()
-        .filter_map(|key| Some((key, schema.remove(key)?)))
-        .collect();
-    let schema = Value::Object(schema);
-    let all = definitions.iter().map(|(_, value)| value);
-    if !all.chain([&schema]).all(has_movable_references) {
+fn widened(mut schema: RawMembers) -> Option<String> {
+    let whole: Value = serde_json::from_str(&schema.to_string()).ok()?;
+    if !has_movable_references(&whole) {
         return None;
     }
-    let mut wider = json!({"type": "object", "anyOf": [schema, ticket::schema()]});
-    if let Some(wider) = wider.as_object_mut() {
-        let definitions = definitions.into_iter();
-        wider.extend(definitions.map(|(key, value)| (key.to_owned(), value)));
+    let mut wider = RawMembers::default();
+    wider.set("type", r#""object""#);
+    for key in DEFINITIONS {
+        if let Some(definitions) = schema.get(key) {
+            wider.set(key, definitions);
+        }
+        schema.remove(key);
     }
-    Some(wider)
+    wider.set("anyOf", &format!("[{schema},{}]", ticket::schema()));
+    Some(wider.to_string())
 }
 
 /// Whether all references in a schema still point to the same when it moves below `anyOf`.
@@ -120,6 +116,8 @@ fn has_movable_references(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn page(list: &Value, is_first: bool) -> (OutputSchemas, Value) {
@@ -173,5 +171,15 @@ mod tests {
         );
         assert_eq!(schemas.of("a"), Some(Strictness::Strict));
         assert_eq!(first["tools"][0]["outputSchema"], output);
+    }
+
+    #[test]
+    fn numbers_keep_all_their_digits() {
+        let schema = r#"{"type":"object","properties":{"n":{"maximum":1180591620717411303424}}}"#;
+        let list = format!(
+            r#"{{"tools":[{{"name":"a","inputSchema":{schema},"outputSchema":{schema},"x":{schema}}}],"y":{schema}}}"#
+        );
+        let page = OutputSchemas::default().page(&list, true, true).unwrap();
+        assert_eq!(page.matches(schema).count(), 4, "{page}");
     }
 }

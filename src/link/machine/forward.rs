@@ -1,6 +1,6 @@
 //! Requests that pass from a host behind `longhaul proxy` to its server.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -38,14 +38,15 @@ impl Link {
         host: &HostProfile,
         again: Option<Box<Wanted>>,
     ) {
-        let mut params: Map<String, Value> = serde_json::from_str(params).unwrap_or_default();
+        let mut params = Cow::Borrowed(params);
         match method {
             "logging/setLevel" => {
                 if let Some(level) = self.hosts.log_level() {
-                    params.insert("level".to_owned(), level.label().into());
+                    params = json!({"level": level.label()}).to_string().into();
                 }
             }
             "resources/unsubscribe" => {
+                let params: Map<String, Value> = serde_json::from_str(&params).unwrap_or_default();
                 let uri = params.get("uri").and_then(Value::as_str);
                 let is_wanted = self
                     .hosts
@@ -61,7 +62,7 @@ impl Link {
             _ => {}
         }
         let id = self.in_flight.new_request_id();
-        let request = encode::forwarded(self.session_version(), &id, method, params, host);
+        let request = encode::forwarded(self.session_version(), &id, method, &params, host);
         self.send_request(RequestKind::Forward { ask, again }, request, id);
     }
 

@@ -1,8 +1,8 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Asked, CallList, CallRole, Members, Proxy, SavedResult, Unreadable};
+use super::{Asked, CallList, CallRole, Proxy, SavedResult, Unreadable};
 use crate::{
     domain::{
         Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
@@ -148,10 +148,7 @@ impl Proxy {
             (CallRole::Task, _) => {}
             (CallRole::TaskGet, result) => {
                 let outcome = match result {
-                    Ok(Some(result)) => {
-                        let result = host_task::without_related(result);
-                        Ok(serde_json::from_str(&result).unwrap_or_default())
-                    }
+                    Ok(Some(result)) => Ok(host_task::without_related(result)),
                     Ok(None) => Err(match ended(task) {
                         Ok(words) => internal_error(&words),
                         Err((code, TaskError { message, data, .. })) => {
@@ -162,14 +159,12 @@ impl Proxy {
                     }),
                     Err(Unreadable(why)) => Err(internal_error(&unreadable(&task.id, why))),
                 };
-                let ended = self.ended_task(view, outcome);
-                self.respond(id, &ended);
+                let ended = self.ended_task(view, outcome.as_deref());
+                self.respond_to(id, "", &ended);
             }
             (CallRole::TaskResult, Ok(Some(result))) => {
-                let members: Members = serde_json::from_str(result).unwrap_or_default();
-                let mut result = Value::Object(members);
-                host_task::relate(&mut result, &task.id);
-                self.respond(id, &result);
+                let result = host_task::related_result(result, &task.id);
+                self.respond_to(id, "", &result);
             }
             (_, Ok(Some(result))) => {
                 let result = host_task::without_related(result);

@@ -15,7 +15,7 @@ use crate::{
         era::REQUEST_STATE,
         host_task::{self, is_over},
         hosts::Cancels,
-        message,
+        message, raw,
         ticket::{self, COLLECT, ResultPart, TASKS, failure},
         tool_list::Strictness,
     },
@@ -64,8 +64,8 @@ impl Call {
 }
 
 impl Proxy {
-    /// `text` is that of the arguments.
-    pub(super) fn call(&mut self, id: String, params: &Members, text: Option<String>) {
+    /// `text` is that of the parameters.
+    pub(super) fn call(&mut self, id: String, params: &Members, text: &str) {
         if self.calls.contains_key(&id) {
             let words = "a request with this id is still open";
             return self.refuse(&id, message::INVALID_REQUEST, words);
@@ -80,10 +80,9 @@ impl Proxy {
             && arguments.is_none_or(Value::is_object);
         let (Some(name), true) = (name.map(str::to_owned), is_call) else {
             // The server says what is wrong with it.
-            return self.forward(id, "tools/call", params);
+            return self.forward(0, id, "tools/call", params, text.to_owned());
         };
-        let text = text.or_else(|| arguments.map(Value::to_string));
-        let text = text.unwrap_or_else(|| "{}".to_owned());
+        let text = raw::member(text, "arguments").unwrap_or("{}").to_owned();
         let state = params.get(REQUEST_STATE).and_then(Value::as_str);
         if let Some(task) = state.and_then(TaskId::parse) {
             return self.ask_for_task(id, task, "tools/call", params);

@@ -20,8 +20,8 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(30);
 const REASON_BYTES: usize = 400;
 
 impl Proxy {
-    pub(super) fn request_cancelled(&mut self, params: &Members) {
-        let Some(id) = params.get("requestId").map(Value::to_string) else {
+    pub(super) fn request_cancelled(&mut self, request: Option<&str>, params: &Members) {
+        let Some(id) = request.map(str::to_owned) else {
             return;
         };
         let reason = cancel_reason(params);
@@ -57,11 +57,15 @@ impl Proxy {
 
     /// A cancel of a request whose result was just written: the host gave up before it had read the result.
     pub(super) fn result_cancelled(&mut self, message: &HostMessage, written: &mut Vec<Written>) {
-        let HostMessage::Notification { method, params } = message else {
+        let HostMessage::Notification {
+            method,
+            params,
+            request,
+        } = message
+        else {
             return;
         };
-        let id = params.get("requestId").map(Value::to_string);
-        let position = (written.iter()).position(|it| id.as_ref() == Some(&it.request));
+        let position = (written.iter()).position(|it| request.as_ref() == Some(&it.request));
         let Some(position) = position.filter(|_| method == "notifications/cancelled") else {
             return;
         };

@@ -2,6 +2,8 @@
 //!
 //! Sources: MCP 2025-11-25, basic/utilities/tasks; the tasks extension of 2026-07-28.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{Asked, Call, CallList, CallRole, Members, Proxy};
@@ -10,6 +12,7 @@ use crate::{
     proxy::{
         host_task::{self, EXTENSION, PAGE, is_over},
         message,
+        raw::RawMembers,
         ticket::{COLLECT, failure},
     },
 };
@@ -225,19 +228,20 @@ impl Proxy {
     }
 
     /// The response to `tasks/get` of the modern era for a task that has ended, with its result or its error.
-    pub(super) fn ended_task(&self, view: &TaskView, outcome: Result<Value, Value>) -> Value {
+    pub(super) fn ended_task(&self, view: &TaskView, outcome: Result<&str, &Value>) -> String {
         let (status, key, value) = match outcome {
             // That its tool failed is in the result.
-            Ok(result) => ("completed", "result", result),
+            Ok(result) => ("completed", "result", Cow::Borrowed(result)),
             Err(_) if host_task::status(view, false) == "cancelled" => {
-                return Value::Object(self.host_task(view));
+                return Value::Object(self.host_task(view)).to_string();
             }
-            Err(error) => ("failed", "error", error),
+            Err(error) => ("failed", "error", error.to_string().into()),
         };
         let mut task = host_task::object(view, status, true, self.now.wall);
         // The result may have a type of its own.
         task.insert("resultType".to_owned(), "complete".into());
-        task.insert(key.to_owned(), value);
-        Value::Object(task)
+        let mut task = RawMembers::parse(&Value::Object(task).to_string()).unwrap_or_default();
+        task.set(key, &value);
+        task.to_string()
     }
 }

@@ -137,7 +137,8 @@ impl Proxy {
                 let responses = Value::Object(round.responses);
                 round.params.insert("inputResponses".to_owned(), responses);
             }
-            self.forward_in_round(round.rounds, round.id, &round.method, &round.params);
+            let text = Value::Object(round.params.clone()).to_string();
+            self.forward(round.rounds, round.id, &round.method, &round.params, text);
         }
     }
 }

@@ -128,3 +128,28 @@ fn a_message_of_a_server_becomes_one_line() {
         "{line}"
     );
 }
+
+#[test]
+fn numbers_keep_all_their_digits() {
+    const WEI: &str = "1180591620717411303424";
+    let with_wei = format!(r#"{{"a":{{"wei":{WEI}}}}}"#);
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (_, asked) = bench.asks(&request(2, "custom/method", &with_wei));
+    assert!(
+        matches!(&asked, SessionRequest::Forward { params, .. } if *params == with_wei),
+        "{asked:?}"
+    );
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{WEI},"method":"ping"}}"#);
+    let line = line_of(bench.hears(&line));
+    assert!(line.contains(&format!(r#""id":{WEI},"#)), "{line}");
+    let batch = format!(r#"[{{"jsonrpc":"2.0","id":{WEI},"method":"ping"}}]"#);
+    assert_eq!(line_of(bench.hears(&batch)), line);
+    // A request that is cancelled by such an id is not answered any more.
+    let read = format!(r#"{{"jsonrpc":"2.0","id":{WEI},"method":"resources/read","params":{{}}}}"#);
+    let (number, _) = bench.asks(&read);
+    bench.hears(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{WEI}}}}}"#
+    ));
+    let result = Forwarded::Result("{}".to_owned());
+    assert_eq!(bench.answer(number, SessionResponse::Forwarded(result)), []);
+}

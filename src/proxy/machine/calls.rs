@@ -75,12 +75,13 @@ impl Proxy {
             return self.refuse(&id, message::SERVER_ERROR, words);
         }
         let name = params.get("name").and_then(Value::as_str);
-        let arguments = params.get("arguments");
+        let arguments = params.get("arguments").filter(|it| !it.is_null());
         let is_call = name.is_some_and(|name| name.len() <= NAME_BYTES)
             && arguments.is_none_or(Value::is_object);
         let (Some(name), true) = (name.map(str::to_owned), is_call) else {
-            // The server says what is wrong with it.
-            return self.forward(0, id, "tools/call", params, text.to_owned());
+            // It would run without being a task: not saved, and not to be found again.
+            let words = "`name` must be a text of at most 1 kB, and `arguments` an object";
+            return self.refuse(&id, message::INVALID_PARAMS, words);
         };
         let text = raw::member(text, "arguments").unwrap_or("{}").to_owned();
         let state = params.get(REQUEST_STATE).and_then(Value::as_str);

@@ -130,6 +130,44 @@ fn a_message_of_a_server_becomes_one_line() {
 }
 
 #[test]
+fn arguments_that_are_null_are_none() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    for (id, line) in [
+        (
+            2,
+            request(2, "tools/call", r#"{"name":"slow","arguments":null}"#),
+        ),
+        (
+            3,
+            format!(
+                "[{}]",
+                request(3, "tools/call", r#"{"name":"slow","arguments":null}"#)
+            ),
+        ),
+    ] {
+        let (_, asked) = bench.asks(&line);
+        assert!(
+            matches!(&asked, SessionRequest::Start(call) if call.arguments == "{}"),
+            "{id}: {asked:?}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_is_none_is_refused() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    for params in [
+        r#"{"name":"slow","arguments":[]}"#,
+        r#"{"name":"slow","arguments":"{}"}"#,
+        r#"{"name":7,"arguments":{}}"#,
+        r#"{"arguments":{}}"#,
+    ] {
+        let line = line_of(bench.hears(&request(2, "tools/call", params)));
+        assert!(line.contains("-32602"), "{params}: {line}");
+    }
+}
+
+#[test]
 fn numbers_keep_all_their_digits() {
     const WEI: &str = "1180591620717411303424";
     let with_wei = format!(r#"{{"a":{{"wei":{WEI}}}}}"#);

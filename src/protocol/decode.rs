@@ -1,6 +1,6 @@
 //! Parses the JSON-RPC messages in an event, borrowing from its text where possible.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::value::RawValue;
@@ -305,9 +305,22 @@ pub struct InitializeResult {
 /// The most bytes of such a result that are kept.
 const INTRODUCTION_BYTES: usize = 64 * 1024;
 
-/// What is kept of the result of `initialize` or `server/discover`.
+/// What is kept of the result of `initialize` or `server/discover`: all of it, or all but long instructions.
 pub(super) fn introduction(result: &str) -> Option<String> {
-    (result.len() <= INTRODUCTION_BYTES).then(|| result.to_owned())
+    let is_kept = |result: &String| result.len() <= INTRODUCTION_BYTES;
+    Some(result.to_owned()).filter(is_kept).or_else(|| {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(result).ok()?;
+        members.remove("instructions");
+        serde_json::to_string(&members).ok().filter(is_kept)
+    })
+}
+
+/// A member that may be of another kind than the protocol says: it counts as absent then, instead of the whole message.
+pub(super) fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    let value = <&RawValue>::deserialize(value)?;
+    Ok(serde_json::from_str(value.get()).ok())
 }
 
 /// Parses the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is invalid.
@@ -316,21 +329,24 @@ pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
     #[serde(rename_all = "camelCase")]
     struct Initialized {
         protocol_version: String,
-        #[serde(default)]
-        capabilities: serde_json::Map<String, serde_json::Value>,
+        #[serde(default, deserialize_with = "lenient")]
+        capabilities: Option<serde_json::Map<String, serde_json::Value>>,
+        #[serde(default, deserialize_with = "lenient")]
         server_info: Option<Info>,
     }
     #[derive(Deserialize)]
     struct Info {
         name: String,
+        #[serde(default, deserialize_with = "lenient")]
         version: Option<String>,
     }
     let read: Initialized = serde_json::from_str(result).ok()?;
+    let capabilities = read.capabilities.unwrap_or_default();
     Some(InitializeResult {
         introduction: introduction(result),
         version: bounded_name(read.protocol_version),
-        has_logging: read.capabilities.contains_key("logging"),
-        tasks: read.capabilities.get("tasks").and_then(core_tasks),
+        has_logging: capabilities.contains_key("logging"),
+        tasks: capabilities.get("tasks").and_then(core_tasks),
         server_info: read
             .server_info
             .map(|info| server_info(&info.name, info.version.as_deref())),
@@ -365,19 +381,24 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
-        #[serde(borrow, default)]
-        tools: Vec<&'a RawValue>,
+        #[serde(borrow, default, deserialize_with = "lenient")]
+        tools: Option<Vec<&'a RawValue>>,
+        #[serde(default, deserialize_with = "lenient")]
         next_cursor: Option<String>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
         name: String,
+        #[serde(default, deserialize_with = "lenient")]
         title: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
         description: Option<String>,
         #[serde(borrow)]
         input_schema: Option<&'a RawValue>,
+        #[serde(default, deserialize_with = "lenient")]
         annotations: Option<Annotations>,
+        #[serde(default, deserialize_with = "lenient")]
         execution: Option<Execution>,
     }
     #[derive(Deserialize)]
@@ -386,11 +407,15 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
         task_support: Option<String>,
     }
     #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(default, rename_all = "camelCase")]
     struct Annotations {
+        #[serde(deserialize_with = "lenient")]
         title: Option<String>,
+        #[serde(deserialize_with = "lenient")]
         read_only_hint: Option<bool>,
+        #[serde(deserialize_with = "lenient")]
         destructive_hint: Option<bool>,
+        #[serde(deserialize_with = "lenient")]
         idempotent_hint: Option<bool>,
     }
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
@@ -426,7 +451,7 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
         })
     };
     (
-        page.tools.iter().filter_map(read).collect(),
+        page.tools.iter().flatten().filter_map(read).collect(),
         page.next_cursor,
     )
 }
@@ -651,6 +676,61 @@ mod tests {
                 bare: None,
             }
         );
+    }
+
+    #[test]
+    fn a_member_of_another_kind_does_not_end_a_handshake() {
+        for rest in [
+            r#""capabilities":{},"serverInfo":{"name":"lab","version":1.0}"#,
+            r#""capabilities":[],"serverInfo":{"name":"lab"}"#,
+            r#""capabilities":null,"serverInfo":{"name":"lab","version":null}"#,
+            r#""serverInfo":{"name":"lab"}"#,
+        ] {
+            let shake = format!(r#"{{"protocolVersion":"2025-11-25",{rest}}}"#);
+            let shake = parse_initialize_result(&shake).expect(rest);
+            assert_eq!(shake.server_info.as_deref(), Some("lab"), "{rest}");
+        }
+        for info in ["{}", "[]", "7", r#"{"name":7}"#] {
+            let shake = format!(r#"{{"protocolVersion":"2025-11-25","serverInfo":{info}}}"#);
+            assert_eq!(
+                parse_initialize_result(&shake).expect(info).server_info,
+                None
+            );
+        }
+        assert_eq!(parse_initialize_result(r#"{"capabilities":{}}"#), None);
+    }
+
+    #[test]
+    fn only_instructions_that_are_too_long_are_dropped() {
+        let long = "i".repeat(INTRODUCTION_BYTES);
+        let shake = format!(
+            r#"{{"protocolVersion":"x","capabilities":{{"n":1.50}},"instructions":"{long}"}}"#
+        );
+        let kept = parse_initialize_result(&shake).unwrap().introduction;
+        let kept = kept.unwrap_or_default();
+        assert!(
+            kept.contains(r#""capabilities":{"n":1.50}"#) && !kept.contains("iii"),
+            "{kept}"
+        );
+        let shake = format!(r#"{{"protocolVersion":"x","serverInfo":"{long}"}}"#);
+        assert_eq!(parse_initialize_result(&shake).unwrap().introduction, None);
+    }
+
+    #[test]
+    fn a_tool_with_an_odd_member_stays() {
+        let list = r#"{"tools":[{"name":"a","annotations":{"readOnlyHint":"true","destructiveHint":false}},
+            {"name":"b","description":["x"],"inputSchema":{"type":"object"}},{"name":"c","title":5},
+            {"name":"d","execution":"x","annotations":[]},{"name":7},"e"],"nextCursor":5}"#;
+        let (tools, next) = parse_tool_page(list);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((names, next), (vec!["a", "b", "c", "d"], None));
+        assert_eq!(
+            (tools[0].read_only, tools[0].destructive),
+            (None, Some(false))
+        );
+        assert_eq!(tools[1].input_schema, r#"{"type":"object"}"#);
+        let (tools, next) = parse_tool_page(r#"{"tools":null,"nextCursor":"c"}"#);
+        assert_eq!((tools.len(), next.as_deref()), (0, Some("c")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RpcError,
-    decode::{bounded_name, introduction, server_info},
+    decode::{bounded_name, introduction, lenient, server_info},
     encode::TASKS,
 };
 use crate::domain::{TaskKind, TaskState, text};
@@ -35,7 +35,6 @@ pub struct DiscoverResult {
 pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
     let value: Value = serde_json::from_str(result).ok()?;
     let versions = value.get("supportedVersions")?.as_array()?;
-    let capabilities = value.get("capabilities")?.as_object()?;
     let info = value
         .pointer("/_meta/io.modelcontextprotocol~1serverInfo")
         .or_else(|| value.get("serverInfo"));
@@ -48,9 +47,9 @@ pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
             .take(MAX_ITEMS)
             .map(|version| bounded_name(version.to_owned()))
             .collect(),
-        has_tasks: capabilities
-            .get("extensions")
-            .and_then(|extensions| extensions.get(TASKS))
+        has_tasks: value
+            .get("capabilities")
+            .and_then(|capabilities| capabilities.get("extensions")?.get(TASKS))
             .is_some_and(|tasks| !tasks.is_null()),
         server_info: info_text("name").map(|name| server_info(name, info_text("version"))),
     })
@@ -200,8 +199,9 @@ pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page<'a> {
-        #[serde(borrow, default)]
-        tasks: Vec<&'a RawValue>,
+        #[serde(borrow, default, deserialize_with = "lenient")]
+        tasks: Option<Vec<&'a RawValue>>,
+        #[serde(default, deserialize_with = "lenient")]
         next_cursor: Option<String>,
     }
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
@@ -210,6 +210,7 @@ pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     let tasks = page
         .tasks
         .iter()
+        .flatten()
         .filter_map(|raw| parse_task_object(raw.get()));
     (tasks.collect(), page.next_cursor)
 }
@@ -388,5 +389,17 @@ mod tests {
 
     fn discovery_of(json: &Value) -> usize {
         parse_discover_result(&json.to_string()).map_or(0, |found| found.versions.len())
+    }
+
+    #[test]
+    fn odd_members_do_not_hide_what_a_server_lists() {
+        for capabilities in ["[]", "null"] {
+            let found =
+                format!(r#"{{"supportedVersions":["2026-07-28"],"capabilities":{capabilities}}}"#);
+            let found = parse_discover_result(&found).expect(capabilities);
+            assert!(!found.has_tasks);
+        }
+        let page = parse_task_page(r#"{"tasks":[{"taskId":"a"}],"nextCursor":5}"#);
+        assert_eq!((page.0.len(), page.1), (1, None));
     }
 }

@@ -564,9 +564,13 @@ impl ActiveTask {
     }
 
     /// The era of its current attempt.
-    pub(super) fn is_modern(&self) -> bool {
+    pub(super) fn era(&self) -> Era {
         let version = self.attempt().and_then(|attempt| attempt.version);
-        version.map(ProtocolVersion::era) == Some(Era::Modern)
+        version.map_or(Era::Stateful, ProtocolVersion::era)
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.era() == Era::Modern
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     decode::{bounded_name, introduction, lenient, server_info},
     encode::TASKS,
 };
-use crate::domain::{TaskKind, TaskState, text};
+use crate::domain::{Era, TaskKind, TaskState, text};
 
 /// Maximum number of input requests in a message and of revisions of a server; real servers have far fewer.
 const MAX_ITEMS: usize = 64;
@@ -233,35 +233,50 @@ pub enum CallOutcome {
     Unsupported(String),
 }
 
-/// Determines the kind of a `tools/call` result. `asks_for_task` tells whether the call requested a core task.
-pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
-    #[derive(Deserialize)]
+/// Determines the kind of a `tools/call` result. `asks_for_task` tells whether the call requested a core task. Results have
+/// types only in the modern era.
+pub fn classify_call_result(result: &str, asks_for_task: bool, era: Era) -> CallOutcome {
+    #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
-        result_type: Option<String>,
+        #[serde(borrow)]
+        result_type: Option<&'a RawValue>,
         #[serde(borrow)]
         task: Option<&'a RawValue>,
         #[serde(borrow)]
         input_requests: Option<&'a RawValue>,
-        request_state: Option<String>,
+        #[serde(borrow)]
+        request_state: Option<&'a RawValue>,
     }
+    let text_of = |raw: &RawValue| serde_json::from_str::<String>(raw.get());
+    let is_modern = era == Era::Modern;
     if result == "null" {
         return CallOutcome::Unsupported(result.to_owned());
     }
-    let Ok(shape) = serde_json::from_str::<Shape<'_>>(result) else {
-        return CallOutcome::Complete;
+    let shape = match serde_json::from_str::<Shape<'_>>(result) {
+        Ok(shape) => shape,
+        // A question must not pass for a result.
+        Err(_) if is_modern && result.contains("\"input_required\"") => {
+            return CallOutcome::Unsupported("malformed input_required".to_owned());
+        }
+        Err(_) => Shape::default(),
     };
-    match shape.result_type.as_deref() {
+    let kind = shape.result_type.filter(|_| is_modern);
+    let kind = kind.map(|raw| text_of(raw).unwrap_or_else(|_| raw.get().to_owned()));
+    match kind.as_deref() {
         Some("task") => match parse_task_object(result) {
             Some(task) => CallOutcome::Task(TaskKind::Extension, Box::new(task)),
             None => CallOutcome::Unsupported("task without an id".to_owned()),
         },
-        Some("input_required") => CallOutcome::InputRequired {
-            input_requests: shape
-                .input_requests
-                .map(parse_input_requests)
-                .unwrap_or_default(),
-            state: shape.request_state,
+        Some("input_required") => match shape.request_state.map(text_of).transpose() {
+            Ok(state) => CallOutcome::InputRequired {
+                input_requests: shape
+                    .input_requests
+                    .map(parse_input_requests)
+                    .unwrap_or_default(),
+                state,
+            },
+            Err(_) => CallOutcome::Unsupported("a requestState that is no text".to_owned()),
         },
         None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
             Some(raw) => parse_task_object(raw.get()).map_or(CallOutcome::Complete, |task| {
@@ -269,7 +284,7 @@ pub fn classify_call_result(result: &str, asks_for_task: bool) -> CallOutcome {
             }),
             None => CallOutcome::Complete,
         },
-        Some(other) => CallOutcome::Unsupported(other.to_owned()),
+        Some(other) => CallOutcome::Unsupported(bounded_name(other.to_owned())),
     }
 }
 
@@ -282,13 +297,20 @@ mod tests {
     #[test]
     fn parses_created_tasks_of_both_protocols() {
         let core = r#"{"task":{"taskId":"a:1","status":"working","ttl":3600000,"pollInterval":2000,"createdAt":"x"}}"#;
-        let CallOutcome::Task(TaskKind::Core, task) = classify_call_result(core, true) else {
+        let CallOutcome::Task(TaskKind::Core, task) =
+            classify_call_result(core, true, Era::Stateful)
+        else {
             panic!("a core task")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (Some(3_600_000), Some(2000)));
-        assert_eq!(classify_call_result(core, false), CallOutcome::Complete);
+        assert_eq!(
+            classify_call_result(core, false, Era::Stateful),
+            CallOutcome::Complete
+        );
         let flat = r#"{"resultType":"task","taskId":"b","status":"working","ttlMs":null,"pollIntervalMs":500}"#;
-        let CallOutcome::Task(TaskKind::Extension, task) = classify_call_result(flat, false) else {
+        let CallOutcome::Task(TaskKind::Extension, task) =
+            classify_call_result(flat, false, Era::Modern)
+        else {
             panic!("a task of the extension")
         };
         assert_eq!((task.ttl_ms, task.poll_ms), (None, Some(500)));
@@ -311,7 +333,7 @@ mod tests {
         let CallOutcome::InputRequired {
             input_requests,
             state,
-        } = classify_call_result(result, false)
+        } = classify_call_result(result, false, Era::Modern)
         else {
             panic!("a question")
         };
@@ -326,9 +348,35 @@ mod tests {
 
     #[test]
     fn reports_unsupported_result_types() {
-        let outcome = classify_call_result(r#"{"resultType":"later"}"#, false);
+        let of = |result: &str| classify_call_result(result, false, Era::Modern);
+        let outcome = of(r#"{"resultType":"later"}"#);
         assert_eq!(outcome, CallOutcome::Unsupported("later".to_owned()));
-        assert_eq!(classify_call_result("[]", false), CallOutcome::Complete);
+        assert_eq!(of("[]"), CallOutcome::Complete);
+        // A question without an answer must not pass for a result.
+        for result in [
+            r#"{"resultType":"input_required","requestState":{"a":1}}"#,
+            r#"{"resultType":"input_required","resultType":"input_required"}"#,
+            r#"{"resultType":["input_required"]}"#,
+        ] {
+            assert!(
+                matches!(of(result), CallOutcome::Unsupported(_)),
+                "{result}"
+            );
+        }
+        let asks = of(r#"{"resultType":"input_required","requestState":null}"#);
+        assert!(
+            matches!(asks, CallOutcome::InputRequired { state: None, .. }),
+            "{asks:?}"
+        );
+    }
+
+    #[test]
+    fn results_have_types_only_in_the_modern_era() {
+        for kind in ["table", "input_required", "task"] {
+            let result = format!(r#"{{"content":[],"resultType":"{kind}","taskId":"a"}}"#);
+            let outcome = classify_call_result(&result, false, Era::Stateful);
+            assert_eq!(outcome, CallOutcome::Complete, "{kind}");
+        }
     }
 
     #[test]
@@ -345,7 +393,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_input_panics(data in any::<String>()) {
-            let _ = (parse_discover_result(&data), parse_task_object(&data), parse_task_page(&data), classify_call_result(&data, true));
+            let _ = (parse_discover_result(&data), parse_task_object(&data), parse_task_page(&data), classify_call_result(&data, true, Era::Modern));
         }
     }
 
@@ -374,7 +422,7 @@ mod tests {
         }
         let asking = serde_json::json!({"resultType": "input_required", "inputRequests": requests});
         let CallOutcome::InputRequired { input_requests, .. } =
-            classify_call_result(&asking.to_string(), false)
+            classify_call_result(&asking.to_string(), false, Era::Modern)
         else {
             panic!("a question")
         };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use longhaul::{
     ClientState, ClientTask, Config, Imported,
     domain::{
-        CheckpointConvention, Chord, Elicitation, HistoryEntry, LinkRecord, Task, Tool,
+        CheckpointConvention, Chord, Elicitation, Era, HistoryEntry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, parse_duration, truncate, width},
     },
     protocol::{self, ExchangeEvent, Incoming},
@@ -109,7 +109,9 @@ pub(crate) fn shapes(data: &[u8]) {
     let _ = protocol::parse_task_page(&text);
     let _ = protocol::parse_call_result(&text);
     for asked_for_task in [false, true] {
-        let _ = protocol::classify_call_result(&text, asked_for_task);
+        for era in [Era::Stateful, Era::Modern] {
+            let _ = protocol::classify_call_result(&text, asked_for_task, era);
+        }
     }
     let (tools, _) = protocol::parse_tool_page(&text);
     for tool in &tools {

@@ -369,7 +369,8 @@ impl Link {
         let asks_for_task = active
             .attempt()
             .is_some_and(|attempt| attempt.asks_for_task);
-        match protocol::classify_call_result(result, asks_for_task) {
+        let era = active.era();
+        match protocol::classify_call_result(result, asks_for_task, era) {
             CallOutcome::Complete => {
                 if active.is_modern() {
                     self.ran_as_task(id, false);

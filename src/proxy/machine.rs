@@ -319,6 +319,11 @@ impl Proxy {
             return;
         }
         match method {
+            "server/discover" => return self.discover(id),
+            "subscriptions/listen" => return self.subscribe(id, params),
+            _ => self.ensure_introduction(),
+        }
+        match method {
             "initialize" => self.initialize(id, params),
             "ping" | "logging/setLevel" if self.host.is_modern => {
                 self.refuse(&id, message::METHOD_NOT_FOUND, "Method not found");
@@ -330,8 +335,6 @@ impl Proxy {
                 self.host.log_level = params.get("level").and_then(era::log_level);
                 self.respond(&id, &json!({}));
             }
-            "server/discover" => self.discover(id),
-            "subscriptions/listen" => self.subscribe(id, params),
             _ if method.starts_with("tasks/") => {
                 if !self.task_requested(&id, method, params) {
                     let words = "no such method; long calls return a ticket";

@@ -60,10 +60,12 @@ pub(super) enum CallList {
 }
 
 /// How a host asks who the server is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum IntroductionMethod {
     /// `initialize`, answered in this revision.
     Initialize(ProtocolVersion),
     /// `server/discover`.
     Discover,
+    /// `subscriptions/listen` for these notifications: which of them the server offers has to be known.
+    Listen(Members),
 }

@@ -37,6 +37,12 @@ impl Proxy {
                 _ => false,
             };
             self.asked.retain(|_, asked| !is_it(asked));
+            for asked in self.asked.values_mut() {
+                // What the server says of itself is needed all the same.
+                if matches!(asked, Asked::Introduce(Some((of, _))) if *of == id) {
+                    *asked = Asked::Introduce(None);
+                }
+            }
             return;
         };
         let waited = self.now.mono.since(call.began);

@@ -84,16 +84,16 @@ impl Proxy {
         introduction: Introduction,
     ) {
         let server = self.options.server.as_str();
-        match host {
+        match &host {
             Some((id, IntroductionMethod::Initialize(version))) => {
-                let result = handshake(&introduction, version, server);
-                self.respond(&id, &result);
+                let result = handshake(&introduction, *version, server);
+                self.respond(id, &result);
             }
             Some((id, IntroductionMethod::Discover)) => {
                 let result = discovery(&introduction, server);
-                self.respond_to(&id, "server/discover", &result.to_string());
+                self.respond_to(id, "server/discover", &result.to_string());
             }
-            None => {}
+            Some((_, IntroductionMethod::Listen(_))) | None => {}
         }
         // What was seen earlier may have been before the user set another limit.
         let setting = self.options.tool_timeout.as_deref();
@@ -102,6 +102,9 @@ impl Proxy {
             self.learn_limit(Duration::from_millis(timeout));
         }
         self.introduction = Some(introduction);
+        if let Some((id, IntroductionMethod::Listen(wanted))) = host {
+            self.open_subscription(id, wanted);
+        }
     }
 
     /// A new driver knows nothing of what its predecessor's clients wait for.

@@ -48,10 +48,27 @@ impl Proxy {
         self.ask(asked, self.introduce());
     }
 
-    /// Opens a subscription: what it asks for is accepted, as far as the server notifies of it.
+    /// Makes the server known for a host that asks for something else first: from then on it gets notifications.
+    pub(super) fn ensure_introduction(&mut self) {
+        let mut asked = self.asked.values();
+        let is_asked = asked.any(|asked| matches!(asked, Asked::Introduce(_)));
+        if self.host.is_modern && self.introduction.is_none() && !is_asked {
+            self.ask(Asked::Introduce(None), self.introduce());
+        }
+    }
+
     pub(super) fn subscribe(&mut self, id: String, params: &Members) {
-        let asked = params.get("notifications").and_then(Value::as_object);
-        let mut accepted = asked.cloned().unwrap_or_default();
+        let wanted = params.get("notifications").and_then(Value::as_object);
+        let wanted = wanted.cloned().unwrap_or_default();
+        if self.introduction.is_some() {
+            return self.open_subscription(id, wanted);
+        }
+        let asked = Asked::Introduce(Some((id, IntroductionMethod::Listen(wanted))));
+        self.ask(asked, self.introduce());
+    }
+
+    /// Opens a subscription: what it asks for is accepted, as far as the server notifies of it.
+    pub(super) fn open_subscription(&mut self, id: String, mut accepted: Members) {
         let offered = self.introduction.as_ref().map(|it| it.result.as_str());
         let offered: Value = serde_json::from_str(offered.unwrap_or_default()).unwrap_or_default();
         accepted.retain(|key, value| {

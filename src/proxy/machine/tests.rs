@@ -191,3 +191,32 @@ fn numbers_keep_all_their_digits() {
     let result = Forwarded::Result("{}".to_owned());
     assert_eq!(bench.answer(number, SessionResponse::Forwarded(result)), []);
 }
+
+#[test]
+fn a_modern_host_gets_notifications_without_discovering_the_server() {
+    let mut bench = Bench::new();
+    let listen = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let (number, asked) = bench.asks(&request(1, "subscriptions/listen", &listen));
+    assert!(
+        matches!(asked, SessionRequest::Introduce { .. }),
+        "{asked:?}"
+    );
+    let list = request(2, "tools/list", &modern(json!({})));
+    let (_, asked) = bench.asks(&list);
+    assert!(matches!(asked, SessionRequest::Forward { .. }), "{asked:?}");
+    let accepted = bench.introduce(number, ProtocolVersion::V20251125);
+    let line = line_of(accepted);
+    assert!(
+        line.contains(r#""notifications":{"toolsListChanged":true}"#),
+        "{line}"
+    );
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    assert!(line_of(bench.notifies(note)).contains("list_changed"));
+    // A call does too.
+    let mut bench = Bench::new();
+    let effects = bench.hears(&list);
+    let is_introduction =
+        |effect: &Effect| matches!(effect, Effect::Ask(_, SessionRequest::Introduce { .. }));
+    assert_eq!(effects.len(), 2, "{effects:?}");
+    assert!(is_introduction(&effects[0]), "{effects:?}");
+}

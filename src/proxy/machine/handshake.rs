@@ -32,8 +32,13 @@ impl Proxy {
     pub(super) fn initialize(&mut self, id: String, params: &Members) {
         self.meet(params.get("clientInfo"), params.get("capabilities"));
         let asked = params.get("protocolVersion").and_then(Value::as_str);
+        let oldest = ProtocolVersion::V20241105;
         let version = asked
-            .and_then(ProtocolVersion::parse)
+            .and_then(|asked| match ProtocolVersion::parse(asked) {
+                // A user can't select it, because there it stands for a transport.
+                None => (asked == oldest.label()).then_some(oldest),
+                version => version,
+            })
             .filter(|version| version.era() == Era::Stateful)
             .unwrap_or(ProtocolVersion::V20251125);
         self.host.has_tasks = version == ProtocolVersion::V20251125;

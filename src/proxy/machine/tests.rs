@@ -220,3 +220,20 @@ fn a_modern_host_gets_notifications_without_discovering_the_server() {
     assert_eq!(effects.len(), 2, "{effects:?}");
     assert!(is_introduction(&effects[0]), "{effects:?}");
 }
+
+#[test]
+fn a_host_gets_the_revision_that_it_asks_for() {
+    for (asked, expected) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2023-01-01", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+    ] {
+        let mut bench = Bench::new();
+        let params = json!({"protocolVersion": asked, "capabilities": {}});
+        let (number, _) = bench.asks(&request(1, "initialize", &params.to_string()));
+        let line = line_of(bench.introduce(number, ProtocolVersion::V20251125));
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["result"]["protocolVersion"], expected);
+    }
+}

@@ -78,10 +78,10 @@ pub(super) fn limit_of(name: &str, setting: Option<&str>) -> Option<Limit> {
     set_limit(name, setting).or(known.map(|(_, limit, _)| *limit))
 }
 
-/// The limit that the user has set.
+/// The limit that the user has set; 0 is none.
 pub(super) fn set_limit(name: &str, setting: Option<&str>) -> Option<Limit> {
     let limit = setting.filter(|_| name == "claude-code")?;
-    let limit = limit.trim().parse().ok()?;
+    let limit = limit.trim().parse().ok().filter(|limit| *limit > 0)?;
     Some(Limit::After(Duration::from_millis(limit)))
 }
 
@@ -123,7 +123,9 @@ mod tests {
         assert_eq!(by_host("claude-code", None), None);
         let set = by_host("claude-code", Some("5000"));
         assert_eq!(set, Some(Duration::from_secs(4)));
-        assert_eq!(by_host("claude-code", Some("soon")), None);
+        for no_limit in ["soon", "0"] {
+            assert_eq!(by_host("claude-code", Some(no_limit)), None);
+        }
         let seen = Some(Duration::from_secs(5));
         let limit = limit_of("claude-code", None);
         let taught = patience(PatienceChoice::ByHost, limit, seen);

@@ -359,7 +359,7 @@ impl Proxy {
         let asked = Asked::Forward {
             id,
             method: method.to_owned(),
-            is_first_page: !params.contains_key("cursor"),
+            is_first_page: params.get("cursor").is_none_or(Value::is_null),
             params: self.takes_rounds(method).then(|| params.clone()),
             rounds,
         };

@@ -104,7 +104,7 @@ fn parse_message(message: &RawValue) -> Result<HostMessage, Malformed> {
         }),
         (None, Some(id)) => {
             let value_of = |key| -> Option<Value> { serde_json::from_str(text_of(key)?).ok() };
-            let error = value_of("error");
+            let error = value_of("error").filter(|error| !error.is_null());
             let outcome = match (value_of("result"), error) {
                 (Some(result), None) => Ok(result),
                 (_, Some(error)) if error.is_object() => Err(error),
@@ -223,5 +223,14 @@ mod tests {
         let value: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["error"]["data"]["url"], "x");
         assert_eq!(value["error"]["message"], "visit \"this\"");
+    }
+
+    #[test]
+    fn an_error_that_is_null_is_none() {
+        let read = parse(r#"{"id":7,"result":{"roots":[]},"error":null}"#.to_owned()).remove(0);
+        let Ok(HostMessage::Response { outcome, .. }) = read else {
+            panic!("{read:?}");
+        };
+        assert_eq!(outcome, Ok(json!({"roots": []})));
     }
 }

@@ -130,6 +130,7 @@ impl Proxy {
         let wants_task = self.host.has_tasks && !self.host.is_modern;
         let wants_task = wants_task && params.get("task").is_some_and(Value::is_object);
         let meta = params.get("_meta");
+        let token = meta.and_then(|meta| meta.get("progressToken"));
         let role = if wants_task {
             CallRole::WantsTask
         } else {
@@ -137,7 +138,7 @@ impl Proxy {
         };
         Call {
             can_follow: self.host.is_modern && self.host.has_tasks,
-            progress_token: meta.and_then(|meta| meta.get("progressToken").cloned()),
+            progress_token: token.filter(|token| !token.is_null()).cloned(),
             until: self.call_patience().map(|wait| self.now.mono.after(wait)),
             ..Call::new(role, tool, self.now.mono)
         }

@@ -38,7 +38,7 @@ impl Proxy {
         let id = id.to_owned();
         match (method, self.host.is_modern) {
             ("tasks/list", false) => {
-                let cursor = params.get("cursor");
+                let cursor = params.get("cursor").filter(|cursor| !cursor.is_null());
                 let after = cursor.and_then(Value::as_str).and_then(TaskId::parse);
                 if cursor.is_some() && after.is_none() {
                     self.refuse(&id, message::INVALID_PARAMS, "unknown cursor");

@@ -237,3 +237,25 @@ fn a_host_gets_the_revision_that_it_asks_for() {
         assert_eq!(line["result"]["protocolVersion"], expected);
     }
 }
+
+#[test]
+fn members_that_are_null_are_absent() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let list = request(2, "tools/list", r#"{"cursor":null}"#);
+    let line = bench.passes_on(&list, r#"{"tools":[]}"#);
+    assert!(line.contains("longhaul_collect"), "{line}");
+    bench.hears(&request(
+        3,
+        "tools/call",
+        r#"{"name":"slow","_meta":{"progressToken":null}}"#,
+    ));
+    assert!(
+        bench
+            .proxy
+            .calls
+            .values()
+            .all(|call| call.progress_token.is_none())
+    );
+    let (_, asked) = bench.asks(&request(4, "tasks/list", r#"{"cursor":null}"#));
+    assert!(matches!(asked, SessionRequest::Calls { .. }), "{asked:?}");
+}

@@ -43,10 +43,16 @@ pub(super) enum Meaning {
 /// Reads the reason of a cancel. Hosts write it as they like, and some write the same for both.
 pub(super) fn meaning(reason: &str, host: Cancels) -> Meaning {
     let reason = reason.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    let has = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
+    let mut words = reason.split(|at: char| !at.is_alphanumeric());
+    let names_person = |word: &str| {
+        matches!(word, "esc" | "escape")
+            || word.starts_with("user")
+            || word.starts_with("interrupt")
+    };
     if has(&["timed out", "timeout", "time out", "deadline"]) {
         Meaning::Timeout
-    } else if has(&["user", "interrupt", "esc"]) || host.are_by_person() {
+    } else if words.any(names_person) || host.are_by_person() {
         Meaning::Person
     } else {
         Meaning::Unclear
@@ -71,6 +77,12 @@ mod tests {
         );
         assert_eq!(of(""), Meaning::Unclear);
         assert_eq!(of("User pressed Esc"), Meaning::Person);
+        for reason in ["user_interrupted", "the users' choice", "ESC"] {
+            assert_eq!(of(reason), Meaning::Person, "{reason}");
+        }
+        for reason in ["request rescheduled", "moved to an escalation", "superuser"] {
+            assert_eq!(of(reason), Meaning::Unclear, "{reason}");
+        }
         assert_eq!(meaning("", Cancels::NamesTimeouts), Meaning::Person);
     }
 }

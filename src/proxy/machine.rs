@@ -48,7 +48,10 @@ pub enum ProxyInput {
     /// A line from the host.
     FromHost(String),
     /// A line from the host that is too long to read.
-    TooLong,
+    TooLong {
+        /// The id of the request, as JSON text, if it is one.
+        id: Option<String>,
+    },
     /// The host has closed its end.
     HostClosed,
     /// An event of the session.
@@ -248,9 +251,10 @@ impl Proxy {
                     self.effects.rotate_left(notes);
                 }
             }
-            ProxyInput::TooLong => {
+            ProxyInput::TooLong { id } => {
                 let words = "the message is too long";
-                self.refuse("null", message::INVALID_REQUEST, words);
+                let id = id.as_deref().unwrap_or("null");
+                self.refuse(id, message::INVALID_REQUEST, words);
             }
             ProxyInput::HostClosed => self.host_closed(),
             ProxyInput::Session(event) => self.session_reported(event),

@@ -7,7 +7,7 @@
 //! Source: MCP 2025-11-25, basic/transports (stdio) and basic/lifecycle (shutdown).
 
 mod inherit;
-mod outline;
+pub mod outline;
 mod output;
 mod stderr;
 mod supervisor;

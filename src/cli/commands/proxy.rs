@@ -20,6 +20,7 @@ use crate::{
     engine::Inherited,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
+    transport::stdio::outline::Outline,
 };
 
 /// The longest line that is read from the host.
@@ -68,7 +69,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     })
 }
 
-/// Reads lines until the host closes its end. Of a line that is too long, nothing is kept.
+/// Reads lines until the host closes its end. Of a line that is too long, only the id is kept.
 fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
     loop {
         let mut line = Vec::new();
@@ -78,11 +79,22 @@ fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
         };
         let is_full = limited.limit() == 0;
         let has_end = line.pop_if(|byte| *byte == b'\n').is_some();
+        if is_full && !has_end {
+            let mut outline = Outline::default();
+            outline.feed(&line);
+            drop(line);
+            if skip_line(input, &mut outline).is_err()
+                || lines
+                    .blocking_send(ProxyInput::TooLong {
+                        id: outline.request(),
+                    })
+                    .is_err()
+            {
+                return;
+            }
+            continue;
+        }
         let input = match String::from_utf8(line) {
-            _ if is_full && !has_end => match input.skip_until(b'\n') {
-                Ok(_) => ProxyInput::TooLong,
-                Err(_) => return,
-            },
             Ok(line) if line.trim().is_empty() => continue,
             Ok(line) => ProxyInput::FromHost(line),
             // It is answered like a line that is not JSON.
@@ -90,6 +102,22 @@ fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
         };
         if lines.blocking_send(input).is_err() {
             return;
+        }
+    }
+}
+
+/// Passes over the rest of a line.
+fn skip_line(input: &mut impl BufRead, outline: &mut Outline) -> io::Result<()> {
+    loop {
+        let chunk = input.fill_buf()?;
+        let end = memchr::memchr(b'\n', chunk);
+        let rest = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        outline.feed(rest);
+        let is_over = end.is_some() || chunk.is_empty();
+        let read = rest.len() + usize::from(end.is_some());
+        input.consume(read);
+        if is_over {
+            return Ok(());
         }
     }
 }
@@ -189,12 +217,20 @@ mod tests {
 
     #[test]
     fn lines_that_are_too_long_are_passed_over() {
-        let mut text = vec![b'x'; usize::try_from(LINE_BYTES).unwrap() + 1];
-        text.extend(b"\nshort\n\n\xff\nlast");
+        let padding = "x".repeat(usize::try_from(LINE_BYTES).unwrap());
+        let call = |id: &str, rest: &str| {
+            format!("{{{id}\"method\":\"a\",\"params\":[\"{padding}\"]{rest}}}\n")
+        };
+        let mut text =
+            (call("\"id\":7,", "") + &call("", ",\"id\":1.50") + &call("", "") + &padding)
+                .into_bytes();
+        text.extend(b"x\nshort\n\n\xff\nlast");
         let (sender, mut lines) = mpsc::channel(10);
         read_host(&mut io::BufReader::new(&text[..]), &sender);
         let mut read = || lines.try_recv().unwrap();
-        assert!(matches!(read(), ProxyInput::TooLong));
+        for id in [Some("7"), Some("1.50"), None, None] {
+            assert!(matches!(read(), ProxyInput::TooLong { id: found } if found.as_deref() == id));
+        }
         for expected in ["short", "", "last"] {
             assert!(matches!(read(), ProxyInput::FromHost(line) if line == expected));
         }

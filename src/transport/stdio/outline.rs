@@ -2,13 +2,14 @@
 //! ones. It shows which request a response belongs to, wherever in the line its id is.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// Longer outlines are not kept: a message has few members of its own.
 const OUTLINE_BYTES: usize = 4 * 1024;
 
 /// Reads a JSON object in chunks and keeps its outline.
 #[derive(Debug, Default)]
-pub(super) struct Outline {
+pub struct Outline {
     text: Vec<u8>,
     depth: usize,
     is_in_string: bool,
@@ -18,13 +19,15 @@ pub(super) struct Outline {
 }
 
 #[derive(Deserialize)]
-struct Message {
-    id: Option<String>,
+struct Message<'t> {
+    #[serde(borrow)]
+    id: Option<&'t RawValue>,
     method: Option<serde::de::IgnoredAny>,
 }
 
 impl Outline {
-    pub(super) fn feed(&mut self, chunk: &[u8]) {
+    /// Reads the next chunk.
+    pub fn feed(&mut self, chunk: &[u8]) {
         self.seen += chunk.len();
         for &byte in chunk {
             let was_nested = self.depth > 1;
@@ -49,8 +52,20 @@ impl Outline {
 
     /// The id of the request that this is the response to; `None` if it is no response to longhaul, whose ids are strings.
     pub(super) fn answered_request(&self) -> Option<String> {
-        let message: Message = serde_json::from_slice(&self.text).ok()?;
-        message.id.filter(|_| message.method.is_none())
+        let Message { id, method } = self.message()?;
+        let id = id.filter(|_| method.is_none())?;
+        serde_json::from_str(id.get()).ok()
+    }
+
+    /// The id of the request that this is, as JSON text; `None` if it is no request.
+    pub fn request(&self) -> Option<String> {
+        let Message { id, method } = self.message()?;
+        id.filter(|_| method.is_some())
+            .map(|id| id.get().to_owned())
+    }
+
+    fn message(&self) -> Option<Message<'_>> {
+        serde_json::from_slice(&self.text).ok()
     }
 }
 

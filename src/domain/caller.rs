@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{LogLevel, QuestionKind, Wall, text};
+use super::{LogLevel, QuestionKind, Wall, millis, text};
 
 /// The program behind `longhaul proxy` that made a call: an agent's host, such as an editor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,7 +213,7 @@ impl Caller {
     pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
     fn default_keep_ms() -> u64 {
-        u64::try_from(Self::KEEP.as_millis()).unwrap_or(u64::MAX)
+        millis(Self::KEEP)
     }
 
     /// Whether a result of a call that has settled then still waits for it.

@@ -85,7 +85,7 @@ pub use result::{
 pub use saved::{OpenError, Saved, SavedRead};
 pub use schema::{ArgumentCheck, PathSegment, UnusableSchema, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
-pub use stamp::{Mono, Stamp, Wall};
+pub use stamp::{Mono, Stamp, Wall, millis};
 pub use status::{
     Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
     UnknownReason,

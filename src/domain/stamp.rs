@@ -4,6 +4,11 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Whole milliseconds.
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since an arbitrary start; never goes back, and stops while the machine sleeps.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -20,16 +25,13 @@ impl Mono {
     /// The moment `wait` after this one.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(millis(wait)))
     }
 
     /// The last moment up to this one that is a multiple of `step`.
     #[must_use]
     pub fn at_last_multiple_of(self, step: Duration) -> Self {
-        let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
+        let step = millis(step).max(1);
         Self(self.0 / step * step)
     }
 }

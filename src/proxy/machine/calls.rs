@@ -9,7 +9,7 @@ use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Members, Proxy};
 use crate::{
     domain::{
         Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
-        Wall, canonical_arguments, json_number, text,
+        Wall, canonical_arguments, json_number, millis, text,
     },
     proxy::{
         era::REQUEST_STATE,
@@ -209,7 +209,6 @@ impl Proxy {
             .collect();
         let settings = &self.options.settings;
         call.never_attaches = settings.never_attach.contains(&call.tool);
-        let keep = settings.keep.unwrap_or(Caller::KEEP).as_millis();
         call.caller = Some(Box::new(Caller {
             host: self.host.profile.name.clone(),
             version: self.host.profile.version.clone(),
@@ -222,13 +221,12 @@ impl Proxy {
             timeout_ms: None,
             repeats: 0,
             delivered_at: None,
-            keep_ms: u64::try_from(keep).unwrap_or(u64::MAX),
+            keep_ms: millis(settings.keep.unwrap_or(Caller::KEEP)),
         }));
         call
     }
 
-    /// The task of a call is saved.
-    /// `is_own` tells whether the call got a task of its own.
+    /// The task of a call is saved. `is_own` tells whether the call got a task of its own.
     pub(super) fn started(&mut self, id: &str, task: TaskId, is_own: bool) {
         let Some(call) = self.calls.get_mut(id) else {
             // Cancelled in between.

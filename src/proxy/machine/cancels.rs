@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Asked, Call, CallRole, Members, Proxy};
 use crate::{
-    domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, text},
+    domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, millis, text},
     proxy::{
         cancel::{Meaning, Written, meaning},
         message::HostMessage,
@@ -91,7 +91,7 @@ impl Proxy {
     }
 
     pub(super) fn gave_up(&mut self, task: &TaskId, waited: Duration, why: GaveUpReason) {
-        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = millis(waited);
         self.note(task.clone(), Collected::GaveUp { after_ms, why });
     }
 
@@ -137,7 +137,7 @@ impl Proxy {
 
     /// The host gave up because of its own limit: the next calls get their tickets before that.
     pub(super) fn timed_out(&mut self, task: TaskId, waited: Duration) {
-        let after_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = millis(waited);
         self.note(task, Collected::TimedOut { after_ms });
         self.learn_limit(waited);
     }

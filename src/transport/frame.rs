@@ -248,6 +248,14 @@ struct EventBlock {
     kept_bytes: usize,
 }
 
+/// Whether a header can carry an event id, so that the stream can be resumed after it.
+fn fits_header(id: &[u8]) -> bool {
+    id.len() <= MAX_ID_BYTES
+        && id
+            .iter()
+            .all(|byte| *byte == b'\t' || !byte.is_ascii_control())
+}
+
 impl EventBlock {
     /// Notes a data line by its range if it is in normal form and the first line; false if it must be copied.
     fn try_borrow(&mut self, line: &[u8], range: Range<usize>) -> bool {
@@ -304,7 +312,7 @@ impl EventBlock {
                 self.text.push('\n');
             }
             b"event" => self.event = Some(String::from_utf8_lossy(value).into_owned()),
-            b"id" if value.len() <= MAX_ID_BYTES && memchr(0, value).is_none() => {
+            b"id" if fits_header(value) => {
                 self.id = Some(EventId::from(String::from_utf8_lossy(value)));
             }
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
@@ -642,6 +650,15 @@ mod tests {
             let text = format!("id: {id}\ndata: a\n\n");
             let found = frames(&[text.as_bytes()]);
             assert_eq!(found[0].id.as_deref(), is_kept.then_some(&*id), "{length}");
+        }
+    }
+
+    #[test]
+    fn ignores_an_event_id_that_no_header_can_carry() {
+        for (id, is_kept) in [("a\u{1}b", false), ("a\u{7f}", false), ("a\tb é", true)] {
+            let text = format!("id: {id}\ndata: a\n\n");
+            let found = frames(&[text.as_bytes()]);
+            assert_eq!(found[0].id.as_deref(), is_kept.then_some(id), "{id:?}");
         }
     }
 }

@@ -126,7 +126,7 @@ impl Proxy {
         match (self.options.settings.on_cancel.unwrap_or_default(), meaning) {
             (OnCancel::Continue, _) | (OnCancel::TimeoutContinues, Meaning::Timeout) => {}
             (OnCancel::Stop, _) | (OnCancel::TimeoutContinues, Meaning::Person) => {
-                self.ask(Asked::Note, SessionRequest::Cancel(task));
+                self.cancel(task);
             }
             (OnCancel::TimeoutContinues, Meaning::Unclear) => {
                 let at = self.now.mono.after(REPEATED_WITHIN);
@@ -169,6 +169,13 @@ impl Proxy {
         let due: Vec<TaskId> = due.map(|(task, _)| task.clone()).collect();
         for task in due {
             self.cancels.due.remove(&task);
+            self.cancel(task);
+        }
+    }
+
+    /// Cancels a task, once: a second cancel ends the process of a server, which other hosts use too.
+    pub(super) fn cancel(&mut self, task: TaskId) {
+        if self.cancelled.insert(task.clone()) {
             self.ask(Asked::Note, SessionRequest::Cancel(task));
         }
     }

@@ -147,7 +147,7 @@ impl Proxy {
 
     fn cancel_task(&mut self, id: &str, view: &TaskView) {
         let task = &view.task.id;
-        if is_over(view) {
+        if is_over(view) || self.cancelled.contains(task) {
             if self.host.is_modern {
                 return self.respond(id, &json!({}));
             }
@@ -155,8 +155,7 @@ impl Proxy {
             return self.refuse(id, message::INVALID_PARAMS, words);
         }
         // Its server may need a while, but the host must not see it work any more.
-        self.cancelled.insert(task.clone());
-        self.ask(Asked::Note, SessionRequest::Cancel(task.clone()));
+        self.cancel(task.clone());
         let waiting = self.requests_for(task).into_iter();
         for (id, _) in waiting.filter(|(_, role)| *role == CallRole::TaskResult) {
             self.calls.remove(&id);

@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
     Forwarded, Introduction, ProtocolVersion, ServerName, SessionEvent, SessionRequest,
-    SessionRequestId, SessionResponse, Stamp,
+    SessionRequestId, SessionResponse, Stamp, Task, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -258,4 +260,35 @@ fn members_that_are_null_are_absent() {
     );
     let (_, asked) = bench.asks(&request(4, "tasks/list", r#"{"cursor":null}"#));
     assert!(matches!(asked, SessionRequest::Calls { .. }), "{asked:?}");
+}
+
+#[test]
+fn a_task_is_cancelled_only_once() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
+    let SessionRequest::Start(call) = asked else {
+        panic!("{asked:?}");
+    };
+    let task = call.id.clone();
+    bench.answer(number, SessionResponse::Started(task.clone()));
+    let view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+    bench.takes(ProxyInput::Session(SessionEvent::Task(Arc::new(view))));
+    let esc = |id: u64| {
+        let params = json!({"requestId": id, "reason": "the user pressed Esc"});
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+    };
+    let cancels = |effects: &[Effect]| {
+        let is_it = |it: &&Effect| matches!(it, Effect::Ask(_, SessionRequest::Cancel(_)));
+        effects.iter().filter(is_it).count()
+    };
+    assert_eq!(cancels(&bench.hears(&esc(2))), 1);
+    // A second cancel would end the server's process, which other hosts use too.
+    let collect = json!({"name": "longhaul_collect", "arguments": {"id": task.as_str()}});
+    let (number, _) = bench.asks(&request(3, "tools/call", &collect.to_string()));
+    bench.answer(number, SessionResponse::Accepted);
+    assert_eq!(cancels(&bench.hears(&esc(3))), 0);
+    let params = json!({"taskId": task.as_str()}).to_string();
+    let (number, _) = bench.asks(&request(4, "tasks/cancel", &params));
+    let line = line_of(bench.answer(number, SessionResponse::Accepted));
+    assert!(line.contains("ended already"), "{line}");
 }

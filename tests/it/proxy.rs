@@ -132,6 +132,21 @@ fn a_result_is_delivered_once_its_end_was_read() {
 }
 
 #[test]
+fn a_result_can_be_collected_again_and_again() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let mut host = AgentHost::start(&kept, &[&server, "--patience", "200ms"], &json!({}));
+    let id = ticket(&host.call("work", &json!({})));
+    finish_steps(&kept);
+    kept.ok(&["wait", &id]);
+    for _ in 0..300 {
+        let result = host.call("longhaul_collect", &json!({"id": id}));
+        assert!(text(&result).ends_with(" steps"), "{result}");
+    }
+    host.close();
+}
+
+#[test]
 fn a_call_that_is_cancelled_and_repeated_at_once_runs_once() {
     let kept = Kept::new();
     let server = steps(&kept);

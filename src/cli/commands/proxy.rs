@@ -155,7 +155,16 @@ async fn serve(
         };
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
-            for effect in proxy.handle(context.clock.now(), input) {
+            let effects = proxy.handle(context.clock.now(), input);
+            // Before anything is asked: a snapshot that comes from then on is wanted.
+            for effect in &effects {
+                if let Effect::Ask(_, SessionRequest::Collected { id, how }) = effect
+                    && *how == Collected::Delivered
+                {
+                    live.forget(id);
+                }
+            }
+            for effect in effects {
                 match effect {
                     Effect::ToHost(mut message) => {
                         let out = context.terminal.writer();
@@ -167,16 +176,7 @@ async fn serve(
                             return Ok(code::OK);
                         }
                     }
-                    Effect::Ask(number, request) => {
-                        if let SessionRequest::Collected {
-                            id,
-                            how: Collected::Delivered,
-                        } = &request
-                        {
-                            live.forget(id);
-                        }
-                        live.send_as(number, request);
-                    }
+                    Effect::Ask(number, request) => live.send_as(number, request),
                     Effect::ReadResult(task) => {
                         let result = reader.result(&task);
                         let result = result.map_err(|error| Unreadable(error.to_string()));

@@ -1,6 +1,11 @@
 //! `longhaul proxy`: what a server asks its host for.
 
 #![cfg(feature = "demo")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 use std::{
     sync::{

@@ -67,6 +67,7 @@ mod simulation {
             1_000_079_719,
             104_196,
             1_000_104_370,
+            1_000_112_276,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

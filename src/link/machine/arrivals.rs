@@ -4,6 +4,7 @@ use super::Link;
 use crate::{
     domain::{LostReason, Status, TaskId, text},
     link::{
+        connection::ConnectionState,
         in_flight::{InFlight, RequestKind, no_message},
         io::ExchangeId,
         stream_state::{SLOW_POLL, StreamState},
@@ -111,6 +112,9 @@ impl Link {
         };
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
+            RequestKind::Announce if page.is_some() => {
+                self.session.announced_to_page = Some(self.record.session_number);
+            }
             RequestKind::Stream(id) => {
                 let id = id.clone();
                 let session = in_flight.session();
@@ -132,10 +136,25 @@ impl Link {
         match page {
             // A portal or a proxy answers in place of the server.
             Some(why) if awaits_message || self.reachability.down().is_some() => {
+                self.announce_again();
                 self.mark_unreachable(why, false, None);
             }
             Some(_) => {}
-            None => self.mark_reachable(),
+            None => {
+                self.session.announced_to_page.take_if(|_| awaits_message);
+                self.mark_reachable();
+            }
+        }
+    }
+
+    /// A page came in place of a response. If one had come for `notifications/initialized` too, the server has not heard
+    /// it, and there has to be another handshake.
+    fn announce_again(&mut self) {
+        let announced = self.session.announced_to_page.take();
+        if announced == Some(self.record.session_number) && self.record.is_initialized {
+            (self.record.is_initialized, self.record.session) = (false, None);
+            self.connection = ConnectionState::Disconnected;
+            self.record_changed();
         }
     }
 

@@ -1,26 +1,45 @@
 //! A server's question as text.
 
+use serde_json::Value;
+
 use crate::{
     cli::format,
-    domain::{Elicitation, ElicitationMode, Question, Task, Wall, text},
+    domain::{
+        ArgumentKind, ArgumentSpec, Elicitation, ElicitationMode, Question, Task, Wall, text,
+        unquoted,
+    },
 };
 
 /// The title of a field, its description and its constraints.
-pub(super) fn field_help(field: &crate::domain::ArgumentSpec) -> String {
+pub(super) fn field_help(field: &ArgumentSpec) -> String {
     let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|text| clean(text)).collect();
-    let mut constraint = clean(&field.expected());
-    // The titles of choices, if they differ from the values.
-    let labels = field.labels.iter().take(12).map(|label| clean(label));
-    let labels: Vec<String> = labels.collect();
-    if !labels.is_empty() {
-        constraint = format!("{constraint} ({})", labels.join(", "));
-    }
+    let constraint = match &field.kind {
+        // Values that have titles of their own.
+        ArgumentKind::Choice(all) if !field.labels.is_empty() => {
+            format!("one of {}", titled(all, &field.labels))
+        }
+        ArgumentKind::Many(all) if !field.labels.is_empty() => {
+            format!("any of {}", titled(all, &field.labels))
+        }
+        _ => field.expected(),
+    };
+    let constraint = clean(&constraint);
     match about.as_slice() {
         [] => constraint,
-        about => format!("{} ({constraint})", about.join(": ")),
+        about => format!("{}; {constraint}", about.join(": ")),
     }
+}
+
+/// The first of some values, each with its title.
+fn titled(values: &[Value], titles: &[String]) -> String {
+    let pairs = values.iter().zip(titles).take(12);
+    let pairs = pairs.map(|(value, title)| match unquoted(value) {
+        value if value == *title => value,
+        value => format!("{value} ({title})"),
+    });
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// Who asks, since when, and the message; the fields of a form are not included.

@@ -41,6 +41,8 @@ use asked::{Asked, CallList, IntroductionMethod};
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
+/// How many other requests of a host may be open at the server, each of which needs a connection of the keeper's.
+const FORWARDS: usize = 200;
 
 /// Something for the proxy.
 #[derive(Clone, Debug)]
@@ -354,6 +356,11 @@ impl Proxy {
 
     /// `rounds` is how often the server has asked something for this request, and `text` that of the parameters.
     fn forward(&mut self, rounds: u32, id: String, method: &str, params: &Members, text: String) {
+        let is_open = |asked: &&Asked| matches!(asked, Asked::Forward { .. } | Asked::Dropped);
+        if self.asked.values().filter(is_open).count() >= FORWARDS {
+            let words = "too many requests are open; wait until the server has answered some";
+            return self.refuse(&id, message::SERVER_ERROR, words);
+        }
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             method: method.to_owned(),

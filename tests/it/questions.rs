@@ -166,7 +166,7 @@ fn a_question_exits_with_six_and_its_answer_is_sent_once() {
     for words in [
         "for deploy",
         "Roll out",
-        "count=INTEGER   hosts at a time (a whole number from 1 to 9)",
+        "count=INTEGER   hosts at a time; a whole number from 1 to 9",
         "[mode=slow|fast (slow)]",
         &format!("longhaul answer {id} --accept count=..."),
         "--decline",

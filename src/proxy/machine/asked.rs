@@ -39,6 +39,8 @@ pub(super) enum Asked {
     },
     /// The note that the host has read the result of this task.
     Delivered(TaskId),
+    /// A forwarded request that the host has cancelled; the server may still be at work on it.
+    Dropped,
     /// The host waits for nothing of it, for example of a cancel.
     Note,
 }
@@ -46,7 +48,10 @@ pub(super) enum Asked {
 impl Asked {
     /// Whether the host waits for nothing of it.
     pub(super) fn is_note(&self) -> bool {
-        matches!(self, Self::Collect { .. } | Self::Delivered(_) | Self::Note)
+        matches!(
+            self,
+            Self::Collect { .. } | Self::Delivered(_) | Self::Dropped | Self::Note
+        )
     }
 }
 

@@ -31,16 +31,19 @@ impl Proxy {
             self.subscriptions.remove(&id);
             self.cancel_rounds(&id);
             let is_it = |asked: &Asked| match asked {
-                Asked::Forward { id: of, .. }
-                | Asked::Task { id: of, .. }
-                | Asked::Calls { id: of, .. } => *of == id,
+                Asked::Task { id: of, .. } | Asked::Calls { id: of, .. } => *of == id,
                 _ => false,
             };
             self.asked.retain(|_, asked| !is_it(asked));
             for asked in self.asked.values_mut() {
-                // What the server says of itself is needed all the same.
-                if matches!(asked, Asked::Introduce(Some((of, _))) if *of == id) {
-                    *asked = Asked::Introduce(None);
+                match asked {
+                    // It stays open at the server, and counts until it is answered.
+                    Asked::Forward { id: of, .. } if *of == id => *asked = Asked::Dropped,
+                    // What the server says of itself is needed all the same.
+                    Asked::Introduce(Some((of, _))) if *of == id => {
+                        *asked = Asked::Introduce(None);
+                    }
+                    _ => {}
                 }
             }
             return;

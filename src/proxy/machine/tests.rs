@@ -292,3 +292,24 @@ fn a_task_is_cancelled_only_once() {
     let line = line_of(bench.answer(number, SessionResponse::Accepted));
     assert!(line.contains("ended already"), "{line}");
 }
+
+#[test]
+fn open_requests_are_counted_until_the_server_answers_although_cancelled() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let read = |id| request(id, "resources/read", r#"{"uri":"x:1"}"#);
+    let mut first = None;
+    for id in 100..300 {
+        let (number, _) = bench.asks(&read(id));
+        first.get_or_insert(number);
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": id}});
+        assert!(bench.hears(&cancel.to_string()).is_empty());
+    }
+    let refused = line_of(bench.hears(&read(300)));
+    assert!(refused.contains("too many requests are open"), "{refused}");
+    // The host hears nothing of what it cancelled, but it makes room.
+    let result = Forwarded::Result("{}".to_owned());
+    let answered = bench.answer(first.unwrap(), SessionResponse::Forwarded(result));
+    assert!(answered.is_empty(), "{answered:?}");
+    bench.asks(&read(301));
+}

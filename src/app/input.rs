@@ -108,7 +108,7 @@ fn paste(state: &mut State, pasted: &str) {
     if !fits {
         let size = text::bytes(u64::try_from(pasted.len()).unwrap_or(u64::MAX));
         state.reply(format!(
-            "not pasted: {size} don't fit into a field; `longhaul call TOOL --args @FILE` reads arguments from a file"
+            "not pasted: a text of {size} is too long for this field"
         ));
     }
 }

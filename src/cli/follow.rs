@@ -111,7 +111,11 @@ pub(super) async fn follow(
             let message = quit_message(context, &id, status, is_driven, if_cut.as_ref());
             context.report(&message);
             if let Some((_, why)) = others.first() {
-                let message = format!("also lost: {}: {}", join_ids(&others), why.message());
+                let message = format!(
+                    "quitting also lost {} ({})",
+                    join_ids(&others),
+                    why.message()
+                );
                 context.report(&message);
             }
             Ok(code::INTERRUPTED)

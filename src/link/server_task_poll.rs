@@ -104,13 +104,18 @@ impl ServerTaskPoll {
     /// `tasks/result` ended without an answer. Returns whether that is the first time after it had stayed open.
     pub(super) fn fetch_failed(&mut self, now: Mono, at_least: Duration) -> bool {
         self.fetching = None;
-        if now.since(self.fetched_at) >= FETCH_HELD {
+        if now.since(self.fetched_at) >= FETCH_HELD || !self.asked_here.is_empty() {
             self.fetch_failures = 0;
         }
         let wait = doubled(FIRST_RETRY, self.fetch_failures, SLOWEST);
         self.fetch_from = now.after(wait.max(at_least));
         self.fetch_failures = self.fetch_failures.saturating_add(1);
         self.fetch_failures == 1
+    }
+
+    /// The task has moved, or was answered: its result is asked for without delay.
+    pub(super) fn fetch_soon(&mut self, now: Mono) {
+        (self.fetch_from, self.fetch_failures) = (now, 0);
     }
 
     /// The server does not know the task. Returns whether that proves that it is gone.
@@ -141,7 +146,7 @@ impl ServerTaskPoll {
 
     /// The server can be reached again: tasks that wait after a failure are polled now.
     pub(super) fn back_in_contact(&mut self, now: Mono) {
-        self.fetch_from = now;
+        self.fetch_soon(now);
         if self.failures > 0
             && let Some(next) = &mut self.next
         {

@@ -276,7 +276,7 @@ pub fn classify_call_result(result: &str, asks_for_task: bool, era: Era) -> Call
                     .unwrap_or_default(),
                 state,
             },
-            Err(_) => CallOutcome::Unsupported("a requestState that is no text".to_owned()),
+            Err(_) => CallOutcome::Unsupported("a requestState that is not a string".to_owned()),
         },
         None | Some("complete") => match shape.task.filter(|_| asks_for_task) {
             Some(raw) => parse_task_object(raw.get()).map_or(CallOutcome::Complete, |task| {

@@ -1,7 +1,7 @@
 //! What a cancel of the host means, and the calls that wait to be cancelled.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::hosts::Cancels;
 use crate::domain::{Mono, TaskId};
@@ -11,6 +11,8 @@ use crate::domain::{Mono, TaskId};
 pub(super) struct PendingCancels {
     /// When, and how long their callers had waited.
     pub(super) due: BTreeMap<TaskId, (Mono, Duration)>,
+    /// The tasks whose cancel was sent.
+    pub(super) sent: BTreeSet<TaskId>,
     /// Requests that were cancelled before their task was started, why, and how long their callers had waited.
     pub(super) early: BTreeMap<String, (String, Duration)>,
 }

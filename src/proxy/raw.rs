@@ -1,7 +1,7 @@
 //! JSON objects whose members stay as they were written: a [`serde_json::Value`] does not hold every number.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -19,9 +19,9 @@ impl RawMembers {
         serde_json::from_str(json).ok()
     }
 
-    /// The text of a member. Of equal names, the last one counts, as in most programs.
+    /// The text of a member.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        let member = self.0.iter().rfind(|(name, _)| name == key);
+        let member = self.0.iter().find(|(name, _)| name == key);
         member.map(|(_, value)| value.get())
     }
 
@@ -66,10 +66,15 @@ impl<'de> Deserialize<'de> for RawMembers {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawMembers, A::Error> {
-                let mut members = Vec::new();
+                let mut members: Vec<(String, Box<RawValue>)> = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
+                // Of equal names only the last one passes: another program might take the first.
+                let mut names = BTreeSet::new();
+                members.reverse();
+                members.retain(|(name, _)| names.insert(name.clone()));
+                members.reverse();
                 Ok(RawMembers(members))
             }
         }

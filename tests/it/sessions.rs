@@ -579,7 +579,7 @@ fn detaches_at_once_when_another_window_drives() {
     shell.signal(Signal::INT);
     shell.says(&format!("quitting would lose {left}: "));
     shell.signal(Signal::INT);
-    shell.says(&format!("also lost: {left}"));
+    shell.says(&format!("quitting also lost {left}"));
     assert_eq!(shell.end().code, Some(130));
 }
 

@@ -844,6 +844,37 @@ fn a_cancelled_call_that_stays_silent_is_cancelled() {
 }
 
 #[test]
+fn whatever_answers_a_cancel_is_fine() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Cancel(id()));
+    for _ in 0..10 {
+        let (cancel, _) = bench.last_post("notifications/cancelled");
+        let (event_id, retry_ms, data) = (None, None, "OK".to_owned());
+        let body = Body::Json;
+        bench.bring(
+            cancel,
+            ExchangeEvent::Opened {
+                body,
+                session: None,
+            },
+        );
+        bench.bring(
+            cancel,
+            ExchangeEvent::Event {
+                id: event_id,
+                retry_ms,
+                data,
+            },
+        );
+        bench.bring(cancel, ExchangeEvent::Ended);
+        bench.secs(1);
+    }
+    assert_eq!(bench.count("notifications/cancelled"), 1);
+}
+
+#[test]
 fn a_cancel_that_may_have_overtaken_its_call_is_sent_again() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());

@@ -28,6 +28,10 @@ impl Link {
         if self.connection != ConnectionState::Ready {
             return;
         }
+        // A request that was refused for its session would be refused again.
+        if self.is_session_doubted() {
+            return;
+        }
         for QueuedRequest {
             id: ask,
             wanted,

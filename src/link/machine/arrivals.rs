@@ -92,8 +92,9 @@ impl Link {
             active.heard(self.now);
         }
         self.read(of.as_ref(), None, data);
-        // Still there, so this was not its answer.
-        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
+        // Still there, so this was not its answer. Whatever answers a notification is fine.
+        let in_flight = self.in_flight.get_mut(exchange);
+        if let Some(in_flight) = in_flight.filter(|it| it.request_id.is_some()) {
             in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
         }
     }

@@ -42,7 +42,10 @@ impl Link {
         match method {
             "logging/setLevel" => {
                 if let Some(level) = self.hosts.log_level() {
-                    params = json!({"level": level.label()}).to_string().into();
+                    let mut with: Map<String, Value> =
+                        serde_json::from_str(&params).unwrap_or_default();
+                    with.insert("level".to_owned(), level.label().into());
+                    params = Value::Object(with).to_string().into();
                 }
             }
             "resources/unsubscribe" => {

@@ -92,7 +92,12 @@ impl Link {
                 self.queued_requests.push(*ask, (**again).clone(), None);
             }
             RequestKind::Forward { ask, .. } => {
-                self.forward_failed(*ask, &format!("refused it (HTTP {})", refusal.status));
+                let what = if matches!(refusal.status, 400 | 404 | 410) {
+                    "no longer knows this MCP session; try again".to_owned()
+                } else {
+                    format!("refused it (HTTP {})", refusal.status)
+                };
+                self.forward_failed(*ask, &what);
             }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }

@@ -505,10 +505,11 @@ impl Link {
         };
         if !served.fetch_failed(now.mono, at_least.unwrap_or_default()) {
             // The polls between them show the connection; a line for each would flood the log.
-            active.notice(
-                now,
-                format!("the server does not hand over the result: {why}"),
-            );
+            let state = active.task.server_task.as_ref().map(|task| task.state);
+            if state.is_some_and(TaskState::is_terminal) {
+                let message = format!("the server does not hand over the result: {why}");
+                active.notice(now, message);
+            }
         } else if served.next.is_some() {
             self.poll_failed(id, why.to_owned(), at_least);
         }

@@ -80,7 +80,8 @@ impl Proxy {
             && arguments.is_none_or(Value::is_object);
         let (Some(name), true) = (name.map(str::to_owned), is_call) else {
             // It would run without being a task: not saved, and not to be found again.
-            let words = "`name` must be a text of at most 1 kB, and `arguments` an object";
+            let words =
+                "`name` must be a string of at most 1 kB, and `arguments` must be an object";
             return self.refuse(&id, message::INVALID_PARAMS, words);
         };
         let text = raw::member(text, "arguments").unwrap_or("{}").to_owned();

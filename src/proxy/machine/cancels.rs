@@ -178,7 +178,7 @@ impl Proxy {
 
     /// Cancels a task, once: a second cancel ends the process of a server, which other hosts use too.
     pub(super) fn cancel(&mut self, task: TaskId) {
-        if self.cancelled.insert(task.clone()) {
+        if self.cancels.sent.insert(task.clone()) {
             self.ask(Asked::Note, SessionRequest::Cancel(task));
         }
     }

@@ -155,6 +155,7 @@ impl Proxy {
             return self.refuse(id, message::INVALID_PARAMS, words);
         }
         // Its server may need a while, but the host must not see it work any more.
+        self.cancelled.insert(task.clone());
         self.cancel(task.clone());
         let waiting = self.requests_for(task).into_iter();
         for (id, _) in waiting.filter(|(_, role)| *role == CallRole::TaskResult) {

@@ -65,7 +65,10 @@ impl Outline {
     }
 
     fn message(&self) -> Option<Message<'_>> {
-        serde_json::from_slice(&self.text).ok()
+        // A list of two would be read as the two members.
+        let is_object = self.text.trim_ascii_start().starts_with(b"{");
+        let message = is_object.then(|| serde_json::from_slice(&self.text).ok());
+        message.flatten()
     }
 }
 

@@ -1106,10 +1106,8 @@ fn a_result_that_does_not_come_is_asked_for_less_and_less_often() {
             "{status}: its history is flooded"
         );
         let notice = bench.view().task.notice.clone().unwrap_or_default();
-        assert!(
-            notice.contains("hand over the result"),
-            "{status}: {notice}"
-        );
+        let says_so = notice.contains("hand over the result");
+        assert_eq!(says_so, status == "completed", "{status}: {notice}");
     }
 }
 
@@ -1127,4 +1125,19 @@ fn a_cancelled_task_that_the_server_lets_fail_is_cancelled() {
     let fetches = withhold_result(&mut bench, 20, "failed", error);
     assert_eq!(bench.status(), &Status::Cancelled);
     assert!(fetches < 4, "{fetches}");
+}
+
+#[test]
+fn an_answer_does_not_wait_for_a_result_that_asks_and_ends() {
+    let mut bench = core_task_that_asks();
+    let ask = |bench: &mut Bench, exchange| {
+        let question = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create",
+            "params": {"message": "go on?"}});
+        bench.bring(exchange, opened());
+        bench.bring(exchange, event("q", &question));
+        bench.bring(exchange, ExchangeEvent::Ended);
+    };
+    let fetches = withhold_result(&mut bench, 300, "input_required", ask);
+    assert!(fetches > 60, "{fetches}");
+    assert_eq!(bench.view().task.notice, None);
 }

@@ -109,7 +109,10 @@ fn read_host(input: &mut impl BufRead, lines: &mpsc::Sender<ProxyInput>) {
 /// Passes over the rest of a line.
 fn skip_line(input: &mut impl BufRead, outline: &mut Outline) -> io::Result<()> {
     loop {
-        let chunk = input.fill_buf()?;
+        let chunk = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
+        };
         let end = memchr::memchr(b'\n', chunk);
         let rest = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
         outline.feed(rest);

@@ -131,6 +131,8 @@ impl Link {
             .filter(|asked| Some(*asked) != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
+        // What was removed from the list ran in an earlier session.
+        self.exit.keeps_session = false;
         self.record.declared = std::mem::take(&mut self.session.declares);
         self.session.check = None;
         self.record.is_initialized = true;

@@ -1,13 +1,8 @@
 //! A server's question as text.
 
-use serde_json::Value;
-
 use crate::{
     cli::format,
-    domain::{
-        ArgumentKind, ArgumentSpec, Elicitation, ElicitationMode, Question, Task, Wall, text,
-        unquoted,
-    },
+    domain::{ArgumentSpec, Elicitation, ElicitationMode, Question, Task, Wall, text},
 };
 
 /// The title of a field, its description and its constraints.
@@ -15,31 +10,11 @@ pub(super) fn field_help(field: &ArgumentSpec) -> String {
     let clean = |text: &str| text::clean_line(text).into_owned();
     let title = field.title.iter().chain(&field.description);
     let about: Vec<String> = title.map(|text| clean(text)).collect();
-    let constraint = match &field.kind {
-        // Values that have titles of their own.
-        ArgumentKind::Choice(all) if !field.labels.is_empty() => {
-            format!("one of {}", titled(all, &field.labels))
-        }
-        ArgumentKind::Many(all) if !field.labels.is_empty() => {
-            format!("any of {}", titled(all, &field.labels))
-        }
-        _ => field.expected(),
-    };
-    let constraint = clean(&constraint);
+    let constraint = clean(&field.expected_with_titles());
     match about.as_slice() {
         [] => constraint,
         about => format!("{}; {constraint}", about.join(": ")),
     }
-}
-
-/// The first of some values, each with its title.
-fn titled(values: &[Value], titles: &[String]) -> String {
-    let pairs = values.iter().zip(titles).take(12);
-    let pairs = pairs.map(|(value, title)| match unquoted(value) {
-        value if value == *title => value,
-        value => format!("{value} ({title})"),
-    });
-    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// Who asks, since when, and the message; the fields of a form are not included.

@@ -217,6 +217,29 @@ impl ArgumentSpec {
 
     /// What a valid value is, as a phrase that continues `must be`.
     pub fn expected(&self) -> String {
+        self.described(Value::to_string)
+    }
+
+    /// As [`Self::expected`], with the titles of choices that have their own: `one of eu (Europe), us (America)`. Not
+    /// sanitized.
+    pub fn expected_with_titles(&self) -> String {
+        let (ArgumentKind::Choice(choices) | ArgumentKind::Many(choices)) = &self.kind else {
+            return self.expected();
+        };
+        if self.labels.is_empty() {
+            return self.expected();
+        }
+        self.described(|value| {
+            let position = choices.iter().position(|choice| choice == value);
+            let title = position.and_then(|position| self.labels.get(position));
+            match (unquoted(value), title) {
+                (value, Some(title)) if value != *title => format!("{value} ({title})"),
+                (value, _) => value,
+            }
+        })
+    }
+
+    fn described(&self, show: impl Fn(&Value) -> String) -> String {
         let bounds = |unit: &str| {
             let counted = |count: f64| match (unit, count.to_string()) {
                 ("", count) => count,
@@ -251,14 +274,14 @@ impl ArgumentSpec {
             ArgumentKind::Integer => with_bounds("a whole number", ""),
             ArgumentKind::Boolean => "true or false".to_owned(),
             ArgumentKind::Choice(choices) => {
-                format!("one of {}", listed(choices, Value::to_string))
+                format!("one of {}", listed(choices, show))
             }
             ArgumentKind::Many(choices) => {
                 let count = match bounds("") {
                     count if count.is_empty() => "any".to_owned(),
                     count => count,
                 };
-                format!("{count} of {}", listed(choices, Value::to_string))
+                format!("{count} of {}", listed(choices, show))
             }
             ArgumentKind::Json => "JSON".to_owned(),
         }
@@ -428,6 +451,26 @@ mod tests {
                 assert_eq!(spec.violation(&wrong).as_deref(), Some(expected), "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn describes_choices_with_their_titles() {
+        let titled = |count: usize, more: Value| {
+            let choices: Vec<Value> = (0..count)
+                .map(|at| json!({"const": format!("v{at}"), "title": format!("V {at}")}))
+                .collect();
+            let mut property = json!({"type": "array", "items": {"anyOf": choices}});
+            for (key, value) in more.as_object().unwrap() {
+                property[key] = value.clone();
+            }
+            spec(&property).expected_with_titles()
+        };
+        assert_eq!(titled(2, json!({})), "any of v0 (V 0), v1 (V 1)");
+        let bounds = json!({"minItems": 1, "maxItems": 2});
+        assert_eq!(titled(2, bounds), "1 to 2 of v0 (V 0), v1 (V 1)");
+        assert!(titled(13, json!({})).ends_with("v11 (V 11), ..."));
+        let plain = spec(&json!({"type": "string", "enum": ["r", "g"]}));
+        assert_eq!(plain.expected_with_titles(), plain.expected());
     }
 
     #[test]

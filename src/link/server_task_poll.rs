@@ -101,7 +101,7 @@ impl ServerTaskPoll {
         wait.max(self.pace(task))
     }
 
-    /// `tasks/result` ended without an answer. Returns whether that is the first time after it had stayed open.
+    /// `tasks/result` ended without an answer. Returns whether the one before had stayed open, or brought a question.
     pub(super) fn fetch_failed(&mut self, now: Mono, at_least: Duration) -> bool {
         self.fetching = None;
         if now.since(self.fetched_at) >= FETCH_HELD || !self.asked_here.is_empty() {
@@ -113,7 +113,7 @@ impl ServerTaskPoll {
         self.fetch_failures == 1
     }
 
-    /// The task has moved, or was answered: its result is asked for without delay.
+    /// The task has moved, or its server can be reached again: its result is asked for without delay.
     pub(super) fn fetch_soon(&mut self, now: Mono) {
         (self.fetch_from, self.fetch_failures) = (now, 0);
     }

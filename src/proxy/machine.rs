@@ -278,7 +278,8 @@ impl Proxy {
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
     pub fn has_open_requests(&self) -> bool {
-        self.asked.values().any(|asked| !asked.is_note())
+        let is_open = |asked: &Asked| !asked.is_note() && !matches!(asked, Asked::Dropped);
+        self.asked.values().any(is_open)
     }
 
     /// Whether the session still has to learn something: a cancel, or what the host has read.

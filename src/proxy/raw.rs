@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 pub(super) struct RawMembers(Vec<(String, Box<RawValue>)>);
 
 impl RawMembers {
-    /// `None` if it is no object.
+    /// `None` if it isn't an object.
     pub(super) fn parse(json: &str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

@@ -151,7 +151,7 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
 }
 
 #[test]
-fn whoever_waits_for_a_call_that_ends_with_the_keeper_is_told() {
+fn clients_that_wait_for_a_call_lost_with_the_keeper_exit() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));
     let id = kept.detach(&["-s", &server.url(), "crunch", "steps=100000", "step_ms=100"]);
@@ -300,21 +300,25 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     kept.ok(&["cancel", &id]);
 }
 
-#[test]
-fn a_call_does_not_wait_for_the_tools_of_a_known_server_that_hangs() {
-    let kept = Kept::new();
+/// A server whose tool list never comes when `hangs` says so of the number of lists before; how often it was asked for it.
+fn server_with_slow_list(hangs: fn(usize) -> bool) -> (Arc<AtomicUsize>, String) {
     let lists = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&lists);
     let handle = async move |body: String| {
         let message: Value = serde_json::from_str(&body).unwrap();
-        // Only the first list comes.
-        if message["method"] == "tools/list" && count.fetch_add(1, Ordering::Relaxed) > 0 {
+        if message["method"] == "tools/list" && hangs(count.fetch_add(1, Ordering::Relaxed)) {
             std::future::pending::<()>().await;
         }
         server::answer_with_one_tool("slow", "work", &message)
     };
     let addr = server::serve(Router::new().route("/mcp", post(handle)));
-    let url = format!("http://{addr}/mcp");
+    (lists, format!("http://{addr}/mcp"))
+}
+
+#[test]
+fn a_call_does_not_wait_for_the_tools_of_a_known_server_that_hangs() {
+    let kept = Kept::new();
+    let (_, url) = server_with_slow_list(|before| before > 0);
     kept.ok(&["-s", &url, "tools"]);
     kept.ok(&["keeper", "stop"]);
     let id = kept.detach(&["-s", &url, "work", "text=x"]);
@@ -324,18 +328,8 @@ fn a_call_does_not_wait_for_the_tools_of_a_known_server_that_hangs() {
 #[test]
 fn a_request_that_a_stopped_keeper_leaves_open_goes_to_the_next_one() {
     let kept = Kept::new();
-    let lists = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&lists);
-    let handle = async move |body: String| {
-        let message: Value = serde_json::from_str(&body).unwrap();
-        // The first list never comes.
-        if message["method"] == "tools/list" && count.fetch_add(1, Ordering::Relaxed) == 0 {
-            std::future::pending::<()>().await;
-        }
-        server::answer_with_one_tool("slow", "work", &message)
-    };
-    let addr = server::serve(Router::new().route("/mcp", post(handle)));
-    let tools = kept.start(&["-s", &format!("http://{addr}/mcp"), "tools"]);
+    let (lists, url) = server_with_slow_list(|before| before == 0);
+    let tools = kept.start(&["-s", &url, "tools"]);
     until("the server is asked for its tools", || {
         lists.load(Ordering::Relaxed) == 1
     });

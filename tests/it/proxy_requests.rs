@@ -128,27 +128,47 @@ fn an_idle_host_does_not_keep_the_keeper() {
     host.close();
 }
 
-/// A server with sessions, whose names it gives and forgets; the methods that it got, each with its session.
-fn sessions_of_a_server() -> (Arc<Mutex<Vec<String>>>, String) {
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let list = Arc::clone(&heard);
+/// What a server has received: each method with its session, and `ended` for the end of one.
+#[derive(Clone, Default)]
+struct Received(Arc<Mutex<Vec<String>>>);
+
+impl Received {
+    #[track_caller]
+    fn has(&self, lines: &[&str]) {
+        let received = self.0.lock().unwrap();
+        for line in lines {
+            assert!(
+                received.iter().any(|one| one == line),
+                "{line}: {received:?}"
+            );
+        }
+    }
+}
+
+/// A server with sessions `s1`, `s2`; it refuses the first `prompts/list` as of an unknown one.
+fn server_with_sessions() -> (Received, String) {
+    let received = Received::default();
+    let list = Arc::clone(&received.0);
     let handle = async move |head: HeaderMap, body: String| -> Response {
         let message: Value = serde_json::from_str(&body).unwrap();
         let session = head.get("mcp-session-id");
         let session = session.map_or("-", |id| id.to_str().unwrap());
         let method = message["method"].as_str().unwrap_or_default();
         let count = {
-            let mut heard = list.lock().unwrap();
-            let is_expired = method == "prompts/list"
-                && !heard.iter().any(|one| one.starts_with("prompts/list"));
-            heard.push(format!("{method} {session}"));
+            let mut received = list.lock().unwrap();
+            let of = |method: &str| {
+                received
+                    .iter()
+                    .filter(|one| one.starts_with(method))
+                    .count()
+            };
+            let is_expired = method == "prompts/list" && of("prompts/list") == 0;
+            let count = of("initialize ") + 1;
+            received.push(format!("{method} {session}"));
             if is_expired {
                 return StatusCode::NOT_FOUND.into_response();
             }
-            heard
-                .iter()
-                .filter(|one| one.starts_with("initialize "))
-                .count()
+            count
         };
         let mut response = server::answer_with_one_tool("slow", "work", &message);
         if method == "initialize" {
@@ -157,35 +177,32 @@ fn sessions_of_a_server() -> (Arc<Mutex<Vec<String>>>, String) {
         }
         response
     };
-    let list = Arc::clone(&heard);
+    let list = Arc::clone(&received.0);
     let ended = async move || list.lock().unwrap().push("ended".to_owned());
     let routes = post(handle).delete(ended);
     let addr = server::serve(Router::new().route("/mcp", routes));
-    (heard, format!("http://{addr}/mcp"))
+    (received, format!("http://{addr}/mcp"))
 }
 
 #[test]
-fn the_session_of_an_idle_host_goes_on_with_the_next_keeper() {
+fn the_next_keeper_continues_the_session_of_an_idle_host() {
     let kept = Kept::new();
-    let (heard, url) = sessions_of_a_server();
+    let (received, url) = server_with_sessions();
     let mut host = AgentHost::start(&kept, &[&url], &json!({}));
     host.request("resources/list", &json!({}));
     until("the keeper exits", || kept.keeper().is_none());
     host.request("resources/read", &json!({"uri": "x:1"}));
-    let heard = heard.lock().unwrap().clone();
-    let is_there = |line: &str| heard.iter().any(|one| one == line);
-    assert!(
-        is_there("resources/list s1") && is_there("resources/read s1"),
-        "{heard:?}"
-    );
-    assert!(!is_there("ended"), "{heard:?}");
+    received.has(&["resources/list s1", "resources/read s1"]);
+    let received = received.0.lock().unwrap();
+    assert!(!received.contains(&"ended".to_owned()), "{received:?}");
+    drop(received);
     host.close();
 }
 
 #[test]
 fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
     let kept = Kept::new();
-    let (_, url) = sessions_of_a_server();
+    let (_, url) = server_with_sessions();
     let mut host = AgentHost::start(&kept, &[&url], &json!({}));
     host.request("resources/subscribe", &json!({"uri": "x:1"}));
     let keeper = kept.keeper();
@@ -202,15 +219,10 @@ fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
 #[test]
 fn a_request_that_an_expired_session_refuses_is_sent_again() {
     let kept = Kept::new();
-    let (heard, url) = sessions_of_a_server();
+    let (received, url) = server_with_sessions();
     let mut host = AgentHost::start(&kept, &[&url], &json!({}));
     host.request("prompts/list", &json!({}));
-    let heard = heard.lock().unwrap().clone();
-    let is_there = |line: &str| heard.iter().any(|one| one == line);
-    assert!(
-        is_there("prompts/list s1") && is_there("prompts/list s2"),
-        "{heard:?}"
-    );
+    received.has(&["prompts/list s1", "prompts/list s2"]);
     host.close();
 }
 

@@ -803,11 +803,7 @@ fn paused_needs_five_seconds_of_standing_still() {
 
 #[test]
 fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.ask(SessionRequest::Cancel(id()));
-    bench.accept_cancel();
+    let (mut bench, call, token) = cancelled_call();
     bench.secs(4);
     assert!(bench.view().task.control.is_some());
     bench.secs(2);
@@ -826,13 +822,19 @@ fn gives_up_an_unconfirmed_cancel_and_keeps_following() {
     assert_eq!(bench.status(), &Status::Cancelled, "late proof is proof");
 }
 
-#[test]
-fn a_cancelled_call_that_stays_silent_is_cancelled() {
+/// A call with one step, whose server has taken its cancel; its exchange and progress token.
+fn cancelled_call() -> (Bench, ExchangeId, String) {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");
     bench.step(call, "a", &token, 1);
     bench.ask(SessionRequest::Cancel(id()));
     bench.accept_cancel();
+    (bench, call, token)
+}
+
+#[test]
+fn a_cancelled_call_that_stays_silent_is_cancelled() {
+    let (mut bench, call, token) = cancelled_call();
     // A step that was under way.
     bench.secs(2);
     bench.step(call, "b", &token, 2);
@@ -890,11 +892,7 @@ fn a_cancel_that_may_have_overtaken_its_call_is_sent_again() {
 
 #[test]
 fn a_cancelled_call_that_makes_progress_stays_running() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.ask(SessionRequest::Cancel(id()));
-    bench.accept_cancel();
+    let (mut bench, call, token) = cancelled_call();
     bench.secs(10);
     bench.step(call, "b", &token, 2);
     bench.secs(600);

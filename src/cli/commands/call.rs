@@ -1,6 +1,6 @@
 //! `call` and `again`: starts calls.
 
-use core::time::Duration;
+use core::{pin::pin, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ use crate::{
     store::{Lookup, Reader},
 };
 
-/// How long a call waits for the tools of a server whose tools of an earlier time are known.
+/// How long a call waits for the tool list of a server before it makes do with the list of an earlier time.
 const LISTS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A call whose arguments are not checked yet.
@@ -242,24 +242,28 @@ async fn tools_of(
         return Ok(Vec::new());
     }
     let name = &draft.server.name;
-    // If the server was reached before, and is slow or away now, its tools of then will do; the call waits for it.
+    let mut listing = pin!(list_tools(context, live, name));
+    let listed = match tokio::time::timeout(LISTS_WITHIN, &mut listing).await {
+        Ok(listed) => listed,
+        // It is slow. A tool that it had before will do: the call waits for it.
+        Err(_) => match known_tools(reader, name)? {
+            Some(tools) if tools.iter().any(|tool| tool.name == draft.tool) => Ok(tools),
+            _ => listing.await,
+        },
+    };
+    match listed {
+        Err(CliError::Message { code, text: words }) if code == code::UNREACHABLE => {
+            known_tools(reader, name)?.ok_or(CliError::Message { code, text: words })
+        }
+        listed => listed,
+    }
+}
+
+/// The tools that a server had when it was last reached.
+fn known_tools(reader: &mut Reader, name: &ServerName) -> Result<Option<Vec<Tool>>, CliError> {
     let mut links = reader.links()?.into_iter();
     let known = links.find(|link| link.name == *name && link.tools_at.is_some());
-    let known = known.map(|link| link.tools);
-    let listing = list_tools(context, live, name);
-    let listed = match &known {
-        Some(tools) if tools.iter().any(|tool| tool.name == draft.tool) => {
-            let listed = tokio::time::timeout(LISTS_WITHIN, listing).await;
-            listed.unwrap_or_else(|_| Ok(tools.clone()))
-        }
-        _ => listing.await,
-    };
-    match (listed, known) {
-        (Err(CliError::Message { code, .. }), Some(tools)) if code == code::UNREACHABLE => {
-            Ok(tools)
-        }
-        (listed, _) => listed,
-    }
+    Ok(known.map(|link| link.tools))
 }
 
 fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {

@@ -46,10 +46,9 @@ impl Driver<'_> {
         let ended = tokio::task::spawn_local(async move {
             futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
         });
-        self.tend_until(links_until, |it| {
-            it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty()
-        })
-        .await;
+        let is_saved =
+            |it: &Self| it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty();
+        self.tend_until(links_until, is_saved).await;
         let settled = futures_util::future::join_all(tokens.iter().map(|it| it.wait_for_refresh()));
         let (ended, settled) = tokio::join!(
             tokio::time::timeout_at(until, ended),
@@ -66,8 +65,6 @@ impl Driver<'_> {
         if ended.is_err() {
             tracing::warn!("left while a process did not end");
         }
-        let is_saved =
-            |it: &Self| it.links.iter().all(is_at_rest) && it.saves.own.waiting.is_empty();
         self.tend_until(until, is_saved).await;
         self.publish_changes(self.clock.now());
         if settled.is_err() {

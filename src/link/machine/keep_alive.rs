@@ -70,7 +70,7 @@ impl Link {
         let may_end = self.exit.is_leaving
             && self.tasks.is_empty()
             && !self.exit.keeps_session
-            // What a host has done in it goes on with the next driver.
+            // The next driver continues it for the hosts that are connected.
             && !self.is_listened_to()
             && self.connection == ConnectionState::Ready
             && self.reachability.down().is_none()

@@ -91,22 +91,15 @@ impl Link {
             } if !matches!(refusal.status, 401 | 403) => {
                 self.queued_requests.push(*ask, (**again).clone(), None);
             }
-            RequestKind::Forward { ask, .. } => {
-                let what = if matches!(refusal.status, 400 | 404 | 410) {
-                    "no longer knows this MCP session; try again".to_owned()
-                } else {
-                    format!("refused it (HTTP {})", refusal.status)
-                };
-                self.forward_failed(*ask, &what);
-            }
-            RequestKind::ListTasks { ask, .. }
+            RequestKind::Forward { ask, .. }
+            | RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
-                let words = format!(
-                    "{} no longer knows this MCP session; try again",
-                    self.record.name
-                );
-                self.answer(*ask, Err(RequestError::Unreachable(words)));
+                let what = match refusal.status {
+                    400 | 404 | 410 => "no longer knows this MCP session; try again".to_owned(),
+                    status => format!("refused it (HTTP {status})"),
+                };
+                self.forward_failed(*ask, &what);
             }
             _ => {}
         }

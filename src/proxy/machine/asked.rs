@@ -48,10 +48,7 @@ pub(super) enum Asked {
 impl Asked {
     /// Whether the host waits for nothing of it.
     pub(super) fn is_note(&self) -> bool {
-        matches!(
-            self,
-            Self::Collect { .. } | Self::Delivered(_) | Self::Dropped | Self::Note
-        )
+        matches!(self, Self::Collect { .. } | Self::Delivered(_) | Self::Note)
     }
 }
 

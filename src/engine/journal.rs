@@ -125,5 +125,6 @@ fn write<Who>(
         // While the driver exits, no one receives the outcome; only the write matters.
         let _ = done.blocking_send(outcomes);
         caller.unpark();
+        writer.shorten_log();
     }
 }

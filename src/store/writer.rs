@@ -6,12 +6,14 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI32, Ordering},
     },
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, params};
+use rusqlite::{
+    Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, hooks::Wal, params,
+};
 
 use super::{
     Paths, StoreError,
@@ -43,6 +45,9 @@ const SETTLED_KEPT: u32 = 1000;
 /// Event ids restored for each task: more than any server was seen to replay twice.
 const RECENT_IDS: usize = 1024;
 
+/// Pages of the log after which [`Writer::shorten_log`] copies them into the file.
+const LOG_PAGES: i32 = 1000;
+
 /// Entries searched for those ids; a server that sends none must not make the start read everything.
 const ENTRIES_SEARCHED: usize = 20_000;
 
@@ -64,6 +69,8 @@ pub struct Writer {
     /// Device and inode of the file, to check that it was not replaced.
     identity: (u64, u64),
     durability: Option<Durability>,
+    /// The pages in the log after the last save.
+    log_pages: Arc<AtomicI32>,
     /// The events for which the hook is run; `None` without a hook.
     hook_on: Option<NotifyLevel>,
     /// Whether a save added events for the hook.
@@ -199,10 +206,18 @@ impl Writer {
             path: db.to_owned(),
             identity: (place.dev(), place.ino()),
             durability: None,
+            log_pages: Arc::default(),
             hook_on: None,
             has_hook_events: Arc::default(),
         };
         writer.purge(now).map_err(fail)?;
+        // In place of the checkpoint that SQLite would make inside a save.
+        let log_pages = Arc::clone(&writer.log_pages);
+        let count = move |_: &mut Wal, pages| {
+            log_pages.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
+        writer.connection.wal_hook(Some(count)).map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
         writer
             .connection
@@ -257,13 +272,24 @@ impl Writer {
             }
             write_row(&transaction, row)?;
         }
-        let meta = "INSERT OR REPLACE INTO meta (key, value) VALUES ('saved_at', ?1)";
+        // An update leaves the index alone: one page less in each save.
+        let meta = "INSERT INTO meta (key, value) VALUES ('saved_at', ?1) \
+                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         execute(&transaction, meta, [now.0])?;
         transaction.commit()?;
         if has_hook_events {
             self.has_hook_events.store(true, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// Copies a long log into the file. That waits for the disk, so it is done when nobody waits for a save; a failure
+    /// loses nothing, because the data stays in the log.
+    pub fn shorten_log(&self) {
+        if self.log_pages.load(Ordering::Relaxed) >= LOG_PAGES {
+            let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+            let _ = self.connection.query_row(checkpoint, [], |_| Ok(()));
+        }
     }
 
     /// Removes a server from the session; its tasks stay. `false` if the session has no such server.

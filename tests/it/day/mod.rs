@@ -229,6 +229,7 @@ impl Day {
             Durability::Normal
         };
         self.writer.save(rows, durability, wall).unwrap();
+        self.writer.shorten_log();
     }
 
     /// Lets a second pass.

@@ -142,7 +142,7 @@ impl Link {
             if let Some(attempt) = active.and_then(ActiveTask::attempt_mut) {
                 attempt.was_cancelled = true;
             }
-            let end = self.end_of_modern_call(id, "stopped for a pause");
+            let end = self.end_of(id, "stopped for a pause");
             self.out_of_stream(id, end);
         } else {
             self.send_cancel(id);

@@ -233,7 +233,7 @@ impl Link {
         let is_there = |active: &ActiveTask| !active.is_settled() && active.served.is_some();
         let there = self.tasks.iter().filter(|(_, active)| is_there(active));
         for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            let end = self.end_without_id(&id, why);
+            let end = self.end_of(&id, why);
             self.out_of_stream(&id, end);
         }
     }

@@ -52,12 +52,12 @@ impl Link {
             }
             // A gateway may have passed the call on before it gave up.
             408 | 425 | 500..=502 | 504..=599 => {
-                let end = self.end_of_modern_call(id, &format!("HTTP {}", refusal.status));
-                let end = match end {
-                    Status::Unknown(_) => end,
-                    _ => Status::Unknown(UnknownReason::HttpStatus(refusal.status)),
+                let reason = if self.may_be_task(id) {
+                    UnknownReason::BeforeTaskId
+                } else {
+                    UnknownReason::HttpStatus(refusal.status)
                 };
-                self.out_of_stream(id, end);
+                self.out_of_stream(id, Status::Unknown(reason));
             }
             _ => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
         }

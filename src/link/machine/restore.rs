@@ -94,7 +94,7 @@ impl Link {
             let end = if is_removed {
                 Status::Lost(LostReason::Removed)
             } else {
-                self.end_without_id(id, ENDED_WITH_US)
+                self.end_of(id, ENDED_WITH_US)
             };
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
@@ -121,7 +121,7 @@ impl Link {
             } else {
                 "no longhaul process was running to keep the connection open"
             };
-            let end = self.end_of_modern_call(id, why);
+            let end = self.end_of(id, why);
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
@@ -196,12 +196,7 @@ impl Link {
         let ended = active.filter(|(_, active)| has_ended(active));
         let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended {
-            let is_modern = self.tasks.get(&id).is_some_and(ActiveTask::is_modern);
-            let end = if is_modern {
-                self.end_of_modern_call(&id, ENDED_WITH_US)
-            } else {
-                self.end_without_id(&id, ENDED_WITH_US)
-            };
+            let end = self.end_of(&id, ENDED_WITH_US);
             self.out_of_stream(&id, end);
         }
     }

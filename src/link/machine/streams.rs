@@ -9,6 +9,7 @@ use crate::{
         TaskId, UnknownReason,
     },
     link::{
+        active_task::ActiveTask,
         in_flight::no_message,
         io::ExchangeId,
         recovery::ReplayProbe,
@@ -259,7 +260,7 @@ impl Link {
         if active.is_modern() {
             let why = broken.unwrap_or_else(|| "the stream ended without an answer".to_owned());
             active.note_disconnection(now, &why);
-            let end = self.end_of_modern_call(id, &why);
+            let end = self.end_of(id, &why);
             return self.out_of_stream(id, end);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
@@ -305,19 +306,25 @@ impl Link {
         if is_resumable {
             self.ask_later(id);
         } else {
-            let end = self.end_without_id(id, &why);
+            let end = self.end_of(id, &why);
             self.out_of_stream(id, end);
         }
     }
 
-    /// What becomes of a call whose stream cannot be asked for again: that of a process is gone with it.
-    pub(super) fn end_without_id(&self, id: &TaskId, why: &str) -> Status {
+    /// What a call ends as whose stream cannot be asked for again: that of a process is gone with it. A plain call of the
+    /// modern era must be cancelled by the server, unless it may have made a task of it whose id never came.
+    pub(super) fn end_of(&self, id: &TaskId, why: &str) -> Status {
+        let why = why.to_owned();
+        let is_modern = self.tasks.get(id).is_some_and(ActiveTask::is_modern);
         if self.record.is_process() {
-            return Status::Lost(LostReason::ProcessEnded {
-                why: why.to_owned(),
-            });
+            Status::Lost(LostReason::ProcessEnded { why })
+        } else if !is_modern {
+            Status::Unknown(self.window_without_id(id))
+        } else if self.may_be_task(id) {
+            Status::Unknown(UnknownReason::BeforeTaskId)
+        } else {
+            Status::Lost(LostReason::CancelledByDisconnect { why })
         }
-        Status::Unknown(self.window_without_id(id))
     }
 
     /// Why a stream of which no id is known cannot be asked for again.
@@ -348,14 +355,14 @@ impl Link {
             StreamState::Calling(_) if is_unsent => self.unsend(id),
             StreamState::Calling(_) if active.is_modern() => {
                 active.note_disconnection(now, why);
-                let end = self.end_of_modern_call(id, why);
+                let end = self.end_of(id, why);
                 self.out_of_stream(id, end);
             }
             StreamState::Calling(_) => {
                 active.went_out(now);
                 active.note_disconnection(now, why);
                 let end = if self.record.is_process() {
-                    self.end_without_id(id, why)
+                    self.end_of(id, why)
                 } else {
                     Status::Unknown(UnknownReason::BeforeFirstId)
                 };
@@ -383,19 +390,5 @@ impl Link {
             }
         }
         self.saver.touch(now.mono);
-    }
-
-    /// What a plain call of the modern era ends as when its connection does: the server must cancel it, unless it may
-    /// have made a task of it whose id never came.
-    pub(super) fn end_of_modern_call(&self, id: &TaskId, why: &str) -> Status {
-        if self.record.is_process() {
-            return self.end_without_id(id, why);
-        }
-        if self.may_be_task(id) {
-            return Status::Unknown(UnknownReason::BeforeTaskId);
-        }
-        Status::Lost(LostReason::CancelledByDisconnect {
-            why: why.to_owned(),
-        })
     }
 }

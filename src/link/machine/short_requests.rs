@@ -19,19 +19,14 @@ impl Link {
     /// servers answer so for a session that they no longer know, where MCP 2025-11-25, basic/transports, wants a 404.
     pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: HttpError) {
         let has_session = self.record.session.is_some() && !in_flight.is_modern;
+        match in_flight.kind {
+            RequestKind::Discover => return self.discover_refused(Refusal::Http(&refusal)),
+            RequestKind::LegacySse => return self.legacy_sse_refused(&refusal),
+            RequestKind::Listen => return self.listening_refused(&refusal),
+            RequestKind::Standalone => return self.standalone_ended(Some(&refusal)),
+            _ => {}
+        }
         match refusal.status {
-            _ if matches!(in_flight.kind, RequestKind::Discover) => {
-                self.discover_refused(Refusal::Http(&refusal));
-            }
-            _ if matches!(in_flight.kind, RequestKind::LegacySse) => {
-                self.legacy_sse_refused(&refusal);
-            }
-            _ if matches!(in_flight.kind, RequestKind::Listen) => {
-                self.listening_refused(&refusal);
-            }
-            _ if matches!(in_flight.kind, RequestKind::Standalone) => {
-                self.standalone_ended(Some(&refusal));
-            }
             401 | 403 => {
                 self.auth_refused(&refusal);
                 self.in_flight_lost(in_flight, &refusal);

@@ -27,19 +27,18 @@ use reqwest::{
         HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
     },
 };
-use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 use url::Url;
 
 use super::{
     error_response::{self, media_type, text_of},
     error_text,
-    secrets::{Redactor, Secrets},
+    secrets::Redactor,
     sse::Sse,
-    traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
+    traffic::{DroppedExchange, ExchangeRecorder},
 };
 use crate::{
-    domain::{SharedByteCount, TaskId},
+    domain::TaskId,
     protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request},
     transport::http::{
         body::Reader,
@@ -47,8 +46,8 @@ use crate::{
         error::SendError,
         exchange::{Exchange, Head},
         options::{
-            HttpOptions, NoToken, SignIn, SignInError, TransportError, bearer, check_headers,
-            check_url, sensitive_header,
+            HttpOptions, NoToken, SignInError, TransportError, bearer, check_headers, check_url,
+            sensitive_header,
         },
         origin::{RedirectError, redirect_target, resolve_same_origin},
     },
@@ -86,26 +85,21 @@ impl Http {
     ///
     /// # Errors
     /// [`TransportError`] if the URL or a header is invalid.
-    pub fn new(options: HttpOptions) -> Result<Self, TransportError> {
+    pub fn new(mut options: HttpOptions) -> Result<Self, TransportError> {
         let url = check_url(&options.url)?;
         let headers = check_headers(&options)?;
-        let secrets = options.secrets;
         for (name, value) in &options.headers {
-            secrets.add(name, value);
+            options.secrets.add(name, value);
         }
-        secrets.add_url(&url);
+        options.secrets.add_url(&url);
+        if headers.contains_key(AUTHORIZATION) {
+            options.sign_in = None;
+        }
         Ok(Self {
             inner: Arc::new(Inner {
                 url,
-                sign_in: options
-                    .sign_in
-                    .filter(|_| !headers.contains_key(AUTHORIZATION)),
                 headers,
-                cap_bytes: options.cap_bytes,
-                extra_roots: options.extra_roots,
-                buffered: options.buffered,
-                secrets,
-                traffic: options.traffic,
+                options,
                 client: Mutex::new(None),
             }),
         })
@@ -122,7 +116,8 @@ impl Http {
     /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
-        let recorder = ExchangeRecorder::start(inner.traffic.as_ref(), task, &inner.secrets);
+        let options = &inner.options;
+        let recorder = ExchangeRecorder::start(options.traffic.as_ref(), task, &options.secrets);
         let end_recorder = DroppedExchange::new(recorder.clone());
         let sending = async move {
             let mut extra_requests = 0;
@@ -134,14 +129,11 @@ impl Http {
 }
 
 struct Inner {
+    /// The endpoint, checked.
     url: Url,
+    /// The user's headers, checked.
     headers: HeaderMap,
-    sign_in: Option<Arc<dyn SignIn>>,
-    cap_bytes: usize,
-    extra_roots: Vec<CertificateDer<'static>>,
-    buffered: SharedByteCount,
-    secrets: Secrets,
-    traffic: Option<TrafficRecorder>,
+    options: HttpOptions,
     /// Built on first use: loading the system's certificates would delay the first frame on the screen.
     client: Mutex<Option<HttpClient>>,
 }
@@ -173,7 +165,7 @@ impl Inner {
         extra_requests: &mut u32,
     ) -> Head {
         if let Some(session) = &request.session {
-            self.secrets.add_session(session);
+            self.options.secrets.add_session(session);
         }
         let mut token = match self.token().await {
             Ok(token) => token,
@@ -194,7 +186,7 @@ impl Inner {
                     return self.not_sent(&SendError::Token);
                 };
                 outgoing.headers.insert(AUTHORIZATION, value);
-                self.secrets.add_token(token);
+                self.options.secrets.add_token(token);
             }
             let response = match self.send_once(&outgoing, recorder).await {
                 Ok(response) => response,
@@ -219,7 +211,7 @@ impl Inner {
                         token = Some(new_token);
                     }
                     (_, Err(Some(NoToken::TryLater(why)))) => {
-                        let why = self.secrets.mask(&why).into_owned();
+                        let why = self.options.secrets.mask(&why).into_owned();
                         return Head::Final(ExchangeEvent::not_sent(why));
                     }
                     (error, _) => return refused(error),
@@ -238,7 +230,7 @@ impl Inner {
         let (method, headers, recorded_body) = self.request_parts(request)?;
         let body = recorded_body
             .as_deref()
-            .map(|body| Bytes::from(self.secrets.restore_in_json(body).into_owned()));
+            .map(|body| Bytes::from(self.options.secrets.restore_in_json(body).into_owned()));
         Ok(Outgoing {
             client: self.client()?,
             method,
@@ -274,7 +266,7 @@ impl Inner {
             error_text::no_response(&error, host, *has_roots)
         })?;
         if let Some(session) = text_of(response.headers(), SESSION_ID) {
-            self.secrets.add_session(session);
+            self.options.secrets.add_session(session);
         }
         recorder.response_head(response.status(), response.headers());
         Ok(response)
@@ -292,22 +284,22 @@ impl Inner {
         let challenge = is_auth_error.then(|| {
             let mut challenge = challenge_in(response.headers())?;
             let scope = challenge.scope.as_deref();
-            challenge.scope = scope.map(|scope| self.secrets.mask(scope).into_owned());
+            challenge.scope = scope.map(|scope| self.options.secrets.mask(scope).into_owned());
             Some(challenge)
         });
-        let mut error = read_error(response, self.secrets.redactor(), recorder).await;
-        let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) else {
+        let mut error = read_error(response, self.options.secrets.redactor(), recorder).await;
+        let (Some(sign_in), Some(challenge)) = (&self.options.sign_in, challenge) else {
             return (error, Err(None));
         };
         let token = sign_in.on_rejected(sent, status, challenge).await;
         if let Err(NoToken::SignInNeeded(Some(message))) = &token {
-            error.server_text = Some(self.secrets.mask(message).into_owned());
+            error.server_text = Some(self.options.secrets.mask(message).into_owned());
         }
         (error, token.map_err(Some))
     }
 
     fn not_followed(&self, status: StatusCode, error: &RedirectError) -> Head {
-        let why = self.secrets.mask(&error.to_string()).into_owned();
+        let why = self.options.secrets.mask(&error.to_string()).into_owned();
         refused(HttpError {
             status: status.as_u16(),
             server_text: Some(why),
@@ -317,15 +309,15 @@ impl Inner {
 
     /// The sign-in's token. Fetched before every request, so that an expired one is never sent after a long pause.
     async fn token(&self) -> Result<Option<SecretString>, SignInError> {
-        let Some(sign_in) = &self.sign_in else {
+        let Some(sign_in) = &self.options.sign_in else {
             return Ok(None);
         };
         let token = sign_in.token().await?;
         for secret in sign_in.private_secrets() {
-            self.secrets.add_private(&secret);
+            self.options.secrets.add_private(&secret);
         }
         if let Some(token) = &token {
-            self.secrets.add_token(token);
+            self.options.secrets.add_token(token);
         }
         Ok(token)
     }
@@ -336,7 +328,7 @@ impl Inner {
         let Method::Get { cursor } = &request.method else {
             return None;
         };
-        let missing = self.secrets.first_unknown(cursor.as_deref()?)?;
+        let missing = self.options.secrets.first_unknown(cursor.as_deref()?)?;
         Some(ExchangeEvent::Refused(Box::new(HttpError {
             status: StatusCode::UNAUTHORIZED.as_u16(),
             server_text: Some(format!(
@@ -347,7 +339,7 @@ impl Inner {
     }
 
     fn not_sent(&self, error: &SendError) -> Head {
-        let why = self.secrets.mask(&error.to_string()).into_owned();
+        let why = self.options.secrets.mask(&error.to_string()).into_owned();
         Head::Final(ExchangeEvent::not_sent(why))
     }
 
@@ -373,9 +365,10 @@ impl Inner {
                 for (name, value) in routing {
                     let name = HeaderName::from_bytes(name.as_bytes())
                         .map_err(|_| SendError::RoutingName(name))?;
-                    let value =
-                        HeaderValue::from_str(&self.secrets.restore_in_header(&value, &body))
-                            .map_err(|_| SendError::RoutingValue(name.to_string()))?;
+                    let value = HeaderValue::from_str(
+                        &self.options.secrets.restore_in_header(&value, &body),
+                    )
+                    .map_err(|_| SendError::RoutingValue(name.to_string()))?;
                     headers.insert(name, value);
                 }
                 headers.insert(ACCEPT, both);
@@ -386,7 +379,7 @@ impl Inner {
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
                 // An empty id resets the cursor, which is what sending no header means.
                 if let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) {
-                    let value = sensitive_header(self.secrets.restore(&cursor).as_bytes())
+                    let value = sensitive_header(self.options.secrets.restore(&cursor).as_bytes())
                         .ok_or(SendError::Cursor)?;
                     headers.insert(LAST_EVENT_ID, value);
                 }
@@ -404,7 +397,7 @@ impl Inner {
         if let Some(client) = slot.as_ref() {
             return Ok(client.clone());
         }
-        let client = build_client(&self.url, &self.extra_roots)?;
+        let client = build_client(&self.url, &self.options.extra_roots)?;
         Ok(slot.insert(client).clone())
     }
 
@@ -431,10 +424,10 @@ impl Inner {
             // Some frameworks name no type.
             None => Body::Json,
             _ => Body::Other {
-                media: media.map(|media| self.secrets.mask(&media).into_owned()),
+                media: media.map(|media| self.options.secrets.mask(&media).into_owned()),
             },
         };
-        let cap = self.cap_bytes;
+        let cap = self.options.cap_bytes;
         let reader = match body {
             Body::Empty => Reader::Empty,
             _ if body != Body::Stream && length.is_some_and(|length| length > cap as u64) => {
@@ -442,10 +435,12 @@ impl Inner {
             }
             Body::Stream => Reader::Events {
                 bytes: Box::pin(response.bytes_stream()),
-                sse: Box::new(Sse::new(cap).with_redactor(self.secrets.redactor(), recorder)),
-                secrets: self.secrets.clone(),
+                sse: Box::new(
+                    Sse::new(cap).with_redactor(self.options.secrets.redactor(), recorder),
+                ),
+                secrets: self.options.secrets.clone(),
                 url,
-                share: self.buffered.share(),
+                share: self.options.buffered.share(),
             },
             Body::Json | Body::Other { .. } => Reader::Whole {
                 bytes: Box::pin(response.bytes_stream()),
@@ -453,9 +448,9 @@ impl Inner {
                 seen: 0,
                 cap,
                 is_kept: body == Body::Json,
-                redactor: self.secrets.redactor(),
+                redactor: self.options.secrets.redactor(),
                 recorder,
-                share: self.buffered.share(),
+                share: self.options.buffered.share(),
             },
         };
         Head::Body(ExchangeEvent::Opened { body, session }, Box::new(reader))

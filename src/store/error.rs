@@ -39,7 +39,7 @@ pub enum StoreError {
         advice: &'static str,
     },
     /// Nothing was written; the same save can be tried again.
-    #[error("write {}: {why}; longhaul tries again", path.display())]
+    #[error("write {}: {why}", path.display())]
     CannotWrite {
         /// Where.
         path: PathBuf,

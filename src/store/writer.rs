@@ -11,9 +11,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{
-    Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, hooks::Wal, params,
-};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, params};
 
 use super::{
     Paths, StoreError,
@@ -211,19 +209,23 @@ impl Writer {
             has_hook_events: Arc::default(),
         };
         writer.purge(now).map_err(fail)?;
-        // In place of the checkpoint that SQLite would make inside a save.
-        let log_pages = Arc::clone(&writer.log_pages);
-        let count = move |_: &mut Wal, pages| {
-            log_pages.store(pages, Ordering::Relaxed);
-            Ok(())
-        };
-        writer.connection.wal_hook(Some(count)).map_err(fail)?;
+        writer.count_log_pages().map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
         writer
             .connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         Ok((writer, restored, unreadable))
+    }
+
+    /// Takes the place of the checkpoint that SQLite would make inside a save.
+    fn count_log_pages(&mut self) -> rusqlite::Result<()> {
+        let log_pages = Arc::clone(&self.log_pages);
+        let count = move |_: &mut rusqlite::hooks::Wal, pages| {
+            log_pages.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
+        self.connection.wal_hook(Some(count))
     }
 
     /// Adds to [`HookEvents`](super::HookEvents) from now on, and raises this flag after a save that did.
@@ -287,8 +289,9 @@ impl Writer {
     /// loses nothing, because the data stays in the log.
     pub fn shorten_log(&self) {
         if self.log_pages.load(Ordering::Relaxed) >= LOG_PAGES {
-            let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
-            let _ = self.connection.query_row(checkpoint, [], |_| Ok(()));
+            let _ = self
+                .connection
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -55,8 +55,8 @@ struct Shared {
     asker: Mutex<Value>,
     /// Lets a call that works end.
     release: Notify,
-    /// Whether it was replaced by a server with one endpoint.
-    is_renewed: AtomicBool,
+    /// The revision of the server with one endpoint that replaced it.
+    renewed: Mutex<Option<&'static str>>,
 }
 
 impl LegacyServer {
@@ -94,8 +94,8 @@ async fn serve(
         headers.contains_key("mcp-protocol-version") || headers.contains_key("mcp-session-id");
     let seen = (method.clone(), uri.to_string(), is_foreign);
     shared.seen.lock().unwrap().push(seen);
-    if shared.is_renewed.load(Ordering::SeqCst) {
-        return renewed(&method, &body);
+    if let Some(version) = *shared.renewed.lock().unwrap() {
+        return renewed(&method, &body, version);
     }
     match (method.as_str(), uri.path()) {
         ("GET", "/sse") => {
@@ -201,14 +201,14 @@ fn tools() -> Value {
 }
 
 /// A server with one endpoint, without sessions.
-fn renewed(method: &Method, body: &str) -> Response {
+fn renewed(method: &Method, body: &str, version: &str) -> Response {
     if method != Method::POST {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let message: Value = serde_json::from_str(body).unwrap();
     let result = match message["method"].as_str().unwrap() {
         "initialize" => {
-            json!({"protocolVersion": message["params"]["protocolVersion"],
+            json!({"protocolVersion": version,
             "capabilities": {"tools": {}}, "serverInfo": {"name": "new", "version": "2"}})
         }
         "tools/list" => json!({"tools": tools()}),
@@ -408,11 +408,21 @@ fn nothing_is_sent_to_an_endpoint_of_another_origin() {
 fn negotiates_again_after_a_server_was_replaced() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["call", "quick"]).out, "all of it\n");
-    bench.old.shared.is_renewed.store(true, Ordering::SeqCst);
+    *bench.old.shared.renewed.lock().unwrap() = Some("2025-11-25");
     let ran = bench.run(&["call", "quick", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let started = &ran.events()[0];
     assert_eq!(started["era"], "2025-11-25", "{ran:#?}");
+    assert!(ran.out.contains("by POST"), "{ran:#?}");
+}
+
+#[test]
+fn a_server_with_one_endpoint_may_name_the_revision_before_that() {
+    let bench = Bench::new();
+    *bench.old.shared.renewed.lock().unwrap() = Some("2024-11-05");
+    let ran = bench.run(&["call", "quick", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(ran.events()[0]["era"], "2025-03-26", "{ran:#?}");
     assert!(ran.out.contains("by POST"), "{ran:#?}");
 }
 

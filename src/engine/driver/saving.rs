@@ -130,7 +130,8 @@ impl Driver<'_> {
                                 tries,
                                 is_deaf,
                             });
-                            self.notice(NoticeLevel::Error, why.clone(), now);
+                            let words = format!("{why}; longhaul tries again");
+                            self.notice(NoticeLevel::Error, words, now);
                         }
                     }
                     if let Some(trouble) = &mut self.saves.trouble

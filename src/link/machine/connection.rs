@@ -105,10 +105,14 @@ impl Link {
             return self.not_mcp("its answer to initialize is invalid".to_owned());
         };
         let read = ProtocolVersion::parse(&shake.version);
-        let is_legacy_sse =
-            self.legacy_sse.is_some() && shake.version == ProtocolVersion::V20241105.label();
         let read = read.filter(|version| version.era() == Era::Stateful);
-        let Some(version) = read.or(is_legacy_sse.then_some(ProtocolVersion::V20241105)) else {
+        // Some servers name the revision before that of their transport.
+        let of_transport = match self.legacy_sse {
+            Some(_) => ProtocolVersion::V20241105,
+            None => ProtocolVersion::V20250326,
+        };
+        let is_old = shake.version == ProtocolVersion::V20241105.label();
+        let Some(version) = read.or(is_old.then_some(of_transport)) else {
             let why = format!(
                 "it supports only MCP {}, which this version of longhaul does not support",
                 shake.version

@@ -402,10 +402,12 @@ fn report_resumability(
     }
     if ways.is_empty() {
         let next = "`longhaul servers test` shows what that does to calls of each tool";
-        checks.warning(
-            "found no way to resume a call, so losing the connection may end it",
-            next,
-        );
+        let message = if stateful.is_some_and(|stateful| stateful.gives_ids.is_none()) {
+            "found no way to resume a call yet; whether its streams have event ids is known after a call"
+        } else {
+            "found no way to resume a call, so losing the connection may end it"
+        };
+        checks.warning(message, next);
     } else {
         let message = format!("ways to resume its calls: {}", ways.join(", "));
         checks.ok(message);

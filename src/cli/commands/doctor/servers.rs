@@ -403,7 +403,7 @@ fn report_resumability(
     if ways.is_empty() {
         let next = "`longhaul servers test` shows what that does to calls of each tool";
         let message = if stateful.is_some_and(|stateful| stateful.gives_ids.is_none()) {
-            "found no way to resume a call yet; whether its streams have event ids is known after a call"
+            "found no way to resume its calls yet; the first call shows whether its streams have event ids"
         } else {
             "found no way to resume a call, so losing the connection may end it"
         };

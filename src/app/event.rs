@@ -191,8 +191,6 @@ pub enum Event {
 pub enum SaveContent {
     /// One part of its result, by index.
     Part(usize),
-    /// Its history as an HTML page with a timeline.
-    Page,
     /// Its history as JSON.
     Json,
 }

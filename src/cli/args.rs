@@ -199,7 +199,7 @@ pub(super) enum CliCommand {
         command: ServersCommand,
     },
     /// Export a task for a bug report, without secrets.
-    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > task.json\n  longhaul export q7m --html --out task.html\n  longhaul export q7m --with-content")))]
+    #[command(after_help = format!("{EXPORT_CONTENTS}\n\n{}", help("  longhaul export q7m > task.json\n  longhaul export q7m --with-content")))]
     Export(ExportArgs),
     /// Show recorded traffic, one message per line (contacts no server).
     #[command(after_help = format!("{TRACE_NOTES}\n\n{}", help("  longhaul trace\n  longhaul trace q7m --grep tools/call --full\n  longhaul trace lab -n 50 -f\n  longhaul trace --json")))]
@@ -308,9 +308,6 @@ pub(super) struct EditArgs {
 pub(super) struct ExportArgs {
     /// The task; a unique prefix of its id is enough.
     pub(super) id: String,
-    /// Write a self-contained HTML page with a timeline.
-    #[arg(long)]
-    pub(super) html: bool,
     /// Include the text that you and the server wrote (otherwise only its size), without anything that looks like a token.
     #[arg(long)]
     pub(super) with_content: bool,

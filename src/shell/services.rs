@@ -38,8 +38,7 @@ const FIRST_READ: SessionRequestId = SessionRequestId::MAX / 2;
 const EVENTS_WAITING: usize = 16;
 
 /// Exports a task as of a time, without the given secrets and those that it finds.
-pub type Export =
-    fn(&Paths, &TaskId, SaveContent, Wall, &[SecretString]) -> Result<String, ReadError>;
+pub type Export = fn(&Paths, &TaskId, Wall, &[SecretString]) -> Result<String, ReadError>;
 
 /// What the session file shows before a driver answers.
 pub(super) fn saved(paths: &Paths) -> Event {
@@ -414,7 +413,7 @@ impl SessionServices {
             if is_remote {
                 return Err(ServiceError::OtherMachine);
             }
-            let text = export(&paths, &task, what, now, &given)?;
+            let text = export(&paths, &task, now, &given)?;
             write_new(&file, text.as_bytes())
         });
     }

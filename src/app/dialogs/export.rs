@@ -12,18 +12,16 @@ pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
         [id] => format!("Export {id}"),
         tasks => format!("Export {} tasks", tasks.len()),
     };
-    let save = |what, ending: &str| MenuAction::SaveAs {
+    let save = MenuAction::SaveAs {
         tasks: tasks.to_vec(),
-        what,
+        what: SaveContent::Json,
         name: match tasks {
-            [id] => format!("{id}.{ending}"),
+            [id] => format!("{id}.json"),
             _ => ".".to_owned(),
         },
     };
-    let page = save(SaveContent::Page, "html");
     let items = vec![
-        MenuItem::new('p', "as an HTML page with a timeline", page),
-        MenuItem::new('j', "as JSON", save(SaveContent::Json, "json")),
+        MenuItem::new('j', "as JSON", save),
         MenuItem::new('n', "do nothing", MenuAction::Close),
     ];
     Dialog::new(title, body(state, tasks), items).harmless()

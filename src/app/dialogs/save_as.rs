@@ -39,18 +39,13 @@ fn save_each(state: &mut State, tasks: &[TaskId], what: SaveContent, path: Strin
         let task = task.clone();
         return state.command(Command::Save { task, what, path });
     }
-    let ending = if what == SaveContent::Page {
-        "html"
-    } else {
-        "json"
-    };
     let directory = if path.ends_with('/') {
         path
     } else {
         path + "/"
     };
     for task in tasks {
-        let path = format!("{directory}{task}.{ending}");
+        let path = format!("{directory}{task}.json");
         let task = task.clone();
         state.command(Command::Save { task, what, path });
     }

@@ -74,7 +74,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove from the list what no longer runs (can be undone)"),
     bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the task last removed on this screen"),
     bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
-    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as HTML or JSON (asks for a file name)"),
+    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as JSON (asks for a file name)"),
     bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this view as plain text, to select with the mouse"),
     bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !word, status:failed, server:lab, tag:nightly"),
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),

@@ -17,7 +17,6 @@ pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Re
         servers: config.map_or(&[], |config| &config.servers),
         cli_secrets: &cli_secrets(context),
         has_content: args.with_content,
-        is_page: args.html,
         now: context.clock.now().wall,
     }
     .render(&mut reader, &task)?;

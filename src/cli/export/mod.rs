@@ -5,7 +5,6 @@
 //! messages, logs, questions, results, errors) is included only with `--with-content`, without anything that looks like a
 //! token; otherwise it is replaced by its size. It is not replaced by a hash, from which short text could be guessed.
 
-mod html;
 pub(in crate::cli) mod options;
 mod redact;
 
@@ -14,7 +13,6 @@ use serde_json::{Value, json};
 
 use self::redact::Redaction;
 use crate::{
-    app::SaveContent,
     cli::{context::Context, environment::logins, export::options::Exporter, json as documents},
     config::{self, env_secret},
     domain::{
@@ -48,11 +46,7 @@ impl Exporter<'_> {
             "questions": task.questions.iter().map(|it| question(it, &redaction)).collect::<Vec<_>>(),
             "history": entries.iter().map(|it| history_entry(it, &redaction)).collect::<Vec<_>>(),
         });
-        Ok(if self.is_page {
-            html::page(&trace, task, &entries)
-        } else {
-            documents::pretty(&trace)
-        })
+        Ok(documents::pretty(&trace))
     }
 }
 
@@ -68,7 +62,6 @@ pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
 pub(super) fn for_screen(
     paths: &Paths,
     id: &TaskId,
-    what: SaveContent,
     now: Wall,
     cli_secrets: &[SecretString],
 ) -> Result<String, ReadError> {
@@ -83,7 +76,6 @@ pub(super) fn for_screen(
         servers: &config.servers,
         cli_secrets,
         has_content: false,
-        is_page: what == SaveContent::Page,
         now,
     };
     let text = exporter.render(&mut reader, &task)?;

@@ -16,7 +16,5 @@ pub(in crate::cli) struct Exporter<'c> {
     /// From `-H` and `--bearer-env`.
     pub(in crate::cli) cli_secrets: &'c [SecretString],
     pub(in crate::cli) has_content: bool,
-    /// HTML instead of JSON.
-    pub(in crate::cli) is_page: bool,
     pub(in crate::cli) now: Wall,
 }

@@ -61,6 +61,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 asks_for_task: false,
                 is_of_process: false,
                 started_at: began,
+                sent_at: None,
                 ended_at: None,
             }],
             seq: 14,

@@ -68,6 +68,10 @@ mod simulation {
             104_196,
             1_000_104_370,
             1_000_112_276,
+            1_004_007_086,
+            1_004_018_521,
+            1_004_041_579,
+            5_014_991,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -392,6 +392,9 @@ pub struct Attempt {
     pub last_value: Option<f64>,
     /// When it was saved, just before sending.
     pub started_at: Wall,
+    /// When it was first sent, as far as longhaul saw it. Sending it again, after a server refused it unrun, changes
+    /// nothing.
+    pub sent_at: Option<Wall>,
     /// When it ended.
     pub ended_at: Option<Wall>,
 }

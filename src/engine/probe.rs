@@ -219,6 +219,7 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                 }
                 ExchangeEvent::Endpoint { .. }
                 | ExchangeEvent::MoreRequests(_)
+                | ExchangeEvent::Sent
                 | ExchangeEvent::Alive => {}
                 ExchangeEvent::Ended => break,
                 ExchangeEvent::Broken { why } => return Err(Obstacle::Strange(why)),

@@ -20,10 +20,6 @@ use crate::domain::{
     Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
 };
 
-/// The transport gives up a connection after ten seconds; a call still in flight after this has been sent. Some
-/// servers send not even a response head before the result.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(12);
-
 /// Silence after which the checkpoint behind a stream without heartbeats is read.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
 
@@ -55,14 +51,6 @@ pub(super) struct DetachedStream {
     pub(super) reason: LostReason,
 }
 
-/// The start of an attempt that may not have gone out yet.
-#[derive(Clone, Debug)]
-pub(super) struct Start {
-    /// Since when it could be on its way.
-    pub(super) since: Mono,
-    pub(super) line: HistoryEvent,
-}
-
 /// An unfinished task.
 #[derive(Debug)]
 #[expect(
@@ -91,10 +79,8 @@ pub(super) struct ActiveTask {
     pub(super) intent: Option<Intent>,
     /// A call that came back unsent goes out again only within the budget.
     pub(super) was_unsent: bool,
-    /// The attempt whose start the history holds, so that sending it again adds no second line.
-    pub(super) started: u32,
-    /// The line that says that the current attempt was sent, until that is known.
-    pub(super) start: Option<Start>,
+    /// The history entry that says that the current attempt was sent, until that is known.
+    pub(super) start: Option<HistoryEvent>,
     pub(super) detached: Option<DetachedStream>,
     /// The limits begin to count then: after a restart the server is heard first.
     pub(super) limits_from: Mono,
@@ -156,7 +142,6 @@ impl ActiveTask {
             sending: None,
             intent: None,
             was_unsent: false,
-            started: 0,
             start: None,
             detached: None,
             limits_from: Mono(0),
@@ -285,19 +270,14 @@ impl ActiveTask {
         connections
     }
 
-    /// The present attempt is known to have gone out: its start is a line of the history, once.
+    /// The current attempt is known to have been sent. The history says so once.
     pub(super) fn went_out(&mut self, now: Stamp) {
         if let Some(start) = self.start.take() {
-            self.started = self.attempt().map_or(0, |attempt| attempt.number);
-            self.note(now, None, start.line);
+            if let Some(attempt) = self.attempt_mut() {
+                attempt.sent_at = Some(now.wall);
+            }
+            self.note(now, None, start);
         }
-    }
-
-    /// When a call that was neither answered nor given back is known to have gone out, by time alone.
-    pub(super) fn went_out_at(&self) -> Option<Mono> {
-        let is_out = matches!(self.stream, StreamState::Calling(_)) && self.sending.is_none();
-        let start = self.start.as_ref().filter(|_| is_out)?;
-        Some(start.since.after(CONNECTED_WITHIN))
     }
 
     /// Adds a change of the status to the history.

@@ -93,6 +93,9 @@ pub enum ExchangeEvent {
     /// The number of additional requests that were sent for redirects or for a retry with new credentials. Can precede
     /// any first event.
     MoreRequests(u32),
+    /// A connection is open and the body of a POST is being written to it. Can precede any first event; a server that
+    /// answers with JSON sends nothing else before the result.
+    Sent,
     /// A successful response head (2xx).
     Opened {
         /// The kind of body that follows.

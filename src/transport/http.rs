@@ -13,21 +13,23 @@ pub(in crate::transport) mod options;
 pub(in crate::transport) mod origin;
 
 use std::{
+    convert::Infallible,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use reqwest::{
     Response, StatusCode,
     header::{
-        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap,
-        HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+        HeaderMap, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
     },
 };
 use secrecy::SecretString;
+use tokio::sync::oneshot;
 use url::Url;
 
 use super::{
@@ -119,12 +121,15 @@ impl Http {
         let options = &inner.options;
         let recorder = ExchangeRecorder::start(options.traffic.as_ref(), task, &options.secrets);
         let end_recorder = DroppedExchange::new(recorder.clone());
+        let (on_sent, sent) = oneshot::channel();
         let sending = async move {
             let mut extra_requests = 0;
-            let head = inner.send(request, &recorder, &mut extra_requests).await;
+            let head = inner
+                .send(request, on_sent, &recorder, &mut extra_requests)
+                .await;
             (head, extra_requests)
         };
-        Exchange::new(sending, end_recorder)
+        Exchange::new(sending, sent, end_recorder)
     }
 }
 
@@ -148,6 +153,17 @@ struct Outgoing {
     recorded_body: Option<String>,
     /// The body with its secrets.
     body: Option<Bytes>,
+    /// Fires once a body is being written.
+    on_sent: Option<oneshot::Sender<()>>,
+}
+
+/// A body that fires `on_sent` when it is first asked for its bytes, which is when there is a connection for them.
+fn announced(body: Bytes, on_sent: Option<oneshot::Sender<()>>) -> reqwest::Body {
+    reqwest::Body::wrap_stream(stream::once(async {
+        // Nobody may be listening any more.
+        on_sent.map(|on_sent| on_sent.send(()));
+        Ok::<_, Infallible>(body)
+    }))
 }
 
 fn refused(error: HttpError) -> Head {
@@ -161,6 +177,7 @@ impl Inner {
     async fn send(
         &self,
         request: Request,
+        on_sent: oneshot::Sender<()>,
         recorder: &ExchangeRecorder,
         extra_requests: &mut u32,
     ) -> Head {
@@ -178,6 +195,7 @@ impl Inner {
             Ok(outgoing) => outgoing,
             Err(error) => return self.not_sent(&error),
         };
+        outgoing.on_sent = Some(on_sent);
         let mut redirects = 0;
         let mut has_retried = false;
         loop {
@@ -188,7 +206,7 @@ impl Inner {
                 outgoing.headers.insert(AUTHORIZATION, value);
                 self.options.secrets.add_token(token);
             }
-            let response = match self.send_once(&outgoing, recorder).await {
+            let response = match self.send_once(&mut outgoing, recorder).await {
                 Ok(response) => response,
                 Err(event) => return Head::Final(event),
             };
@@ -238,28 +256,33 @@ impl Inner {
             headers,
             recorded_body,
             body,
+            on_sent: None,
         })
     }
 
     /// Sends a request once and returns the response head.
     async fn send_once(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &mut Outgoing,
         recorder: &ExchangeRecorder,
     ) -> Result<Response, ExchangeEvent> {
         let Outgoing {
             method,
             url,
             headers,
+            client: HttpClient { client, has_roots },
+            on_sent,
             ..
         } = outgoing;
         recorder.request(method, url, headers, outgoing.recorded_body.as_deref());
-        let HttpClient { client, has_roots } = &outgoing.client;
         let mut sending = client
             .request(method.clone(), url.clone())
             .headers(headers.clone());
         if let Some(body) = &outgoing.body {
-            sending = sending.body(body.clone());
+            let (body, on_sent) = (body.clone(), on_sent.take());
+            sending = sending
+                .header(CONTENT_LENGTH, body.len())
+                .body(announced(body, on_sent));
         }
         let response = sending.send().await.map_err(|error| {
             let host = self.url.host_str().unwrap_or_default();

@@ -329,6 +329,7 @@ impl ExchangeRecorder {
             | ExchangeEvent::ResponseTooLarge { .. }
             | ExchangeEvent::Endpoint { .. }
             | ExchangeEvent::MoreRequests(_)
+            | ExchangeEvent::Sent
             | ExchangeEvent::Alive => return,
         };
         self.record_end_reason(Direction::Received, why);

@@ -129,7 +129,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "odd", "version": "1"}})),
         Some("tools/list") => answer(json!({"tools": [
-            tool("gate-a"), tool("gate-b"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"), tool("busy"),
+            tool("gate-a"), tool("gate-b"), tool("slow-json"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"), tool("busy"),
             {"name": "strict", "annotations": {"idempotentHint": true}, "inputSchema": {"type": "object", "properties": {
                 "to": {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}}}},
             {"name": "wipes", "annotations": {"destructiveHint": true}, "inputSchema": {"type": "object"}},
@@ -167,6 +167,10 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
                         format!("data: {last}\n\n")
                     });
                     sse(stream::iter([step(1)]).chain(opened).boxed())
+                }
+                Some("slow-json") => {
+                    let _ = seen.gates[0].acquire().await.unwrap();
+                    answer(json!({"content": text("at last")}))
                 }
                 Some(name @ ("open-a" | "open-b")) => {
                     seen.gates[usize::from(name == "open-b")].add_permits(1);
@@ -1382,6 +1386,22 @@ fn a_driver_stays_while_leaving_would_end_the_calls_of_others() {
         assert_eq!(ran.code, Some(0), "{ran:#?}");
         assert_eq!(ran.events().last().unwrap()["status"], "completed");
     }
+}
+
+#[test]
+fn a_call_has_started_before_a_server_answers_with_json() {
+    let fake = FakeServer::start();
+    let url = fake.url();
+    let dir = tempfile::tempdir().unwrap();
+    let (state, elsewhere) = (dir.path().join("a"), dir.path().join("b"));
+    let call = with(&url, &["call", "slow-json", "--json"]);
+    let mut caller = Running::start(&mut program(&state, &call));
+    // Nothing opens the gate until it has.
+    caller.prints(|event| event["event"] == "started");
+    run(&elsewhere, &with(&url, &["call", "open-a"]));
+    let ran = caller.end();
+    assert_eq!(ran.events().last().unwrap()["status"], "completed");
+    assert_eq!(of(&ran.events(), "started").len(), 1, "{ran:#?}");
 }
 
 #[test]

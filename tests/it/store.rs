@@ -83,6 +83,7 @@ fn attempt(number: u32) -> Attempt {
         retry_ms: None,
         last_value: None,
         started_at: NOW,
+        sent_at: None,
         ended_at: None,
     }
 }

@@ -548,6 +548,7 @@ impl World {
                         ExchangeEvent::Opened { .. }
                             | ExchangeEvent::Event { .. }
                             | ExchangeEvent::MoreRequests(_)
+                            | ExchangeEvent::Sent
                             | ExchangeEvent::Alive
                     );
                     if is_last {
@@ -1080,6 +1081,17 @@ impl World {
                 _ => self.stall(conn),
             }
         } else {
+            if request_id.is_some() {
+                let (life, arrival) = (self.life, ExchangeEvent::Sent);
+                self.push(
+                    self.now,
+                    Event::Deliver {
+                        life,
+                        conn,
+                        arrival,
+                    },
+                );
+            }
             self.gone_out.extend(request_id);
         }
         self.push(

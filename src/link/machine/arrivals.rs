@@ -26,6 +26,15 @@ impl Link {
         if let ExchangeEvent::MoreRequests(more) = arrival {
             return self.took_more(exchange, more);
         }
+        if arrival == ExchangeEvent::Sent {
+            if let RequestKind::Stream(id) = &in_flight.kind
+                && let Some(active) = self.tasks.get_mut(id)
+            {
+                active.went_out(self.now);
+                self.schedule.needs_advance = true;
+            }
+            return;
+        }
         self.reading.is_modern = in_flight.is_modern;
         if brings_more(&arrival) {
             return self.body_brought(exchange, arrival);
@@ -206,6 +215,7 @@ impl Link {
             | ExchangeEvent::ResponseTooLarge { .. }
             | ExchangeEvent::Endpoint { .. }
             | ExchangeEvent::MoreRequests(_)
+            | ExchangeEvent::Sent
             | ExchangeEvent::Alive => {}
         }
     }

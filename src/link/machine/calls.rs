@@ -12,7 +12,7 @@ use crate::{
         TaskSupport, Tool,
     },
     link::{
-        active_task::{ActiveTask, Intent, Start, new_attempt},
+        active_task::{ActiveTask, Intent, new_attempt},
         checkpoint::Follow,
         connection::ConnectionState,
         in_flight::RequestKind,
@@ -223,7 +223,7 @@ impl Link {
         attempt.is_of_process = self.record.is_process();
         attempt.session_number = self.record.session_number;
         attempt.version = Some(plan.version);
-        let (number, request_id) = (attempt.number, attempt.request_id.clone());
+        let (is_first_time, request_id) = (attempt.sent_at.is_none(), attempt.request_id.clone());
         let host = active.task.caller.as_ref().map(|caller| caller.profile());
         let method = encode::call_tool(
             plan.version,
@@ -245,12 +245,9 @@ impl Link {
         );
         let mut expected = active.task.resumability;
         expected.stream = expected.stream.or(plan.gives_ids);
-        active.start = (active.started < number).then(|| Start {
-            since: now.mono,
-            line: HistoryEvent::Started {
-                era: plan.version.label().to_owned(),
-                resumability: expected.label().to_owned(),
-            },
+        active.start = is_first_time.then(|| HistoryEvent::Started {
+            era: plan.version.label().to_owned(),
+            resumability: expected.label().to_owned(),
         });
         active.touch(now);
         (active.sending, active.saving.held) = (Some(token), Some(token));
@@ -270,15 +267,6 @@ impl Link {
             self.refusal_of(active, tool).is_none()
         });
         goes_out && self.standalone_comes_first()
-    }
-
-    /// Notes that a call without any response yet has been sent.
-    pub(super) fn step_start(&mut self, id: &TaskId) {
-        if let Some(active) = self.tasks.get_mut(id)
-            && active.went_out_at().is_some_and(|at| self.now.mono >= at)
-        {
-            active.went_out(self.now);
-        }
     }
 
     /// Why a call must not even be recorded, as far as that is known before it is queued. While there is no connection,

@@ -150,7 +150,7 @@ impl Link {
             active.was_unsent = true;
             active.touch(self.now);
         }
-        match self.reachability.spend(self.now) {
+        match self.spend_on_stream(id) {
             Ok(()) => self.ping(Some(id.clone())),
             Err(_) => self.verify_later(id, false),
         }

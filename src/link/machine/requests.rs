@@ -361,7 +361,6 @@ impl Link {
         if !self.is_session_doubted() {
             self.step_answers(id);
         }
-        self.step_start(id);
         self.step_stream(id);
         self.step_follow(id);
         self.step_control(id);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Link;
 use crate::{
-    domain::{LostReason, Phase, Status, TaskId, UnknownReason},
+    domain::{LostReason, Mono, Phase, Status, TaskId, UnknownReason},
     link::{
         checkpoint::{BY_CHECKPOINT, Follow},
         in_flight::RequestKind,
@@ -19,6 +19,8 @@ use crate::{
 const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// Later probes of a stream that proved alive and stays empty.
 const EMPTIES_BETWEEN_PROBES: u32 = 10;
+/// Refused resumes after which an older cursor is tried.
+const REFUSALS_BETWEEN_PROBES: u32 = 15;
 /// Polls of a server that closes each replay at once keep at least this distance.
 const POLL_AT_LEAST: Duration = Duration::from_millis(50);
 /// Resumes that may follow each other within [`ASK_AGAIN`]: a 409 is soon over, and so is a short fault.
@@ -73,9 +75,16 @@ impl Link {
         let is_due = empty_resumes == EMPTIES_BEFORE_PROBE
             || empty_resumes > EMPTIES_BEFORE_PROBE
                 && empty_resumes.is_multiple_of(EMPTIES_BETWEEN_PROBES);
-        let is_probe = is_due
+        // What refused an older cursor may have been a proxy that stood in for the server.
+        let is_long_empty =
+            empty_resumes > 0 && empty_resumes.is_multiple_of(4 * EMPTIES_BETWEEN_PROBES);
+        // A refusal that does not pass may be of this cursor alone: some servers' replays also bring events of other
+        // streams, whose ids are then taken for this one's.
+        let tries = active.recovery.tries;
+        let is_refused = tries > 0 && tries.is_multiple_of(REFUSALS_BETWEEN_PROBES);
+        let is_probe = (is_due || is_refused)
             && !active.recovery.has_failed_probe()
-            && !active.recovery.refuses_older_cursors
+            && (!active.recovery.refuses_older_cursors || is_long_empty)
             && probe_from.is_some()
             && cursors.data.is_some();
         let cursor = if is_probe { probe_from } else { resume_from }.cloned();
@@ -122,21 +131,27 @@ impl Link {
         if !self.reachability.may_send(self.now) {
             return;
         }
-        let Some(active) = self.tasks.get_mut(id) else {
-            return;
-        };
-        let spent = active.recovery.budget.spend(self.now.mono).or_else(|own| {
-            self.reachability
-                .spend(self.now)
-                .map_err(|ours| ours.min(own))
-        });
-        match spent {
+        match self.spend_on_stream(id) {
             Ok(()) => self.ask_for_stream(id),
             Err(later) => {
+                let Some(active) = self.tasks.get_mut(id) else {
+                    return;
+                };
                 active.stream = StreamState::Waiting(until.max(later));
                 active.saving.is_shown_stale = true;
             }
         }
+    }
+
+    /// Takes a request from a stream's budget, or else from the link's, or says when there will be one.
+    pub(super) fn spend_on_stream(&mut self, id: &TaskId) -> Result<(), Mono> {
+        let own = self.tasks.get_mut(id).map_or(Err(self.now.mono), |active| {
+            active.recovery.budget.spend(self.now.mono)
+        });
+        own.or_else(|own| {
+            let ours = self.reachability.spend(self.now);
+            ours.map_err(|ours| ours.min(own))
+        })
     }
 
     pub(super) fn probe_ended(&mut self, id: &TaskId) {

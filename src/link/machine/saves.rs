@@ -100,9 +100,6 @@ impl Link {
             }
             if is_past(active.sending) {
                 active.sending = None;
-                if let Some(start) = &mut active.start {
-                    start.since = self.now.mono;
-                }
             }
             if is_past(active.intent.as_ref().map(|intent| intent.save)) {
                 active.intent = None;

@@ -89,7 +89,6 @@ impl Link {
             if active.follow.is_none() && can_ask {
                 next = earliest(next, active.doubted_at());
             }
-            next = earliest(next, active.went_out_at());
             if let Some(control) = &active.control {
                 next = earliest(next, Some(control.until));
                 if can_ask && active.waits_to_cancel() && active.sending.is_none() {
@@ -117,7 +116,6 @@ impl Link {
             && active.cancel_taken_at.is_none()
             && active.task.options.limits == crate::domain::Limits::default();
         let due = earliest(Self::silence_ends(active), active.doubted_at());
-        let due = earliest(due, active.went_out_at());
         active.is_settled() || is_out && due.is_none_or(|at| now < at)
     }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::Stream;
+use tokio::sync::oneshot;
 
 use crate::{
     protocol::ExchangeEvent,
@@ -15,17 +16,22 @@ use crate::{
 /// The events of one exchange; see [`Http::exchange`](super::Http::exchange).
 pub struct Exchange {
     stage: Stage,
+    /// Until it has fired.
+    sent: Option<oneshot::Receiver<()>>,
     end_recorder: DroppedExchange,
 }
 
 impl Exchange {
-    /// An exchange that begins with `sending`, which also gives the number of requests beyond the first.
+    /// An exchange that begins with `sending`, which also gives the number of requests beyond the first. `sent` fires
+    /// when a body is being written.
     pub(super) fn new(
         sending: impl Future<Output = (Head, u32)> + Send + 'static,
+        sent: oneshot::Receiver<()>,
         end_recorder: DroppedExchange,
     ) -> Self {
         Self {
             stage: Stage::Sending(Box::pin(sending)),
+            sent: Some(sent),
             end_recorder,
         }
     }
@@ -48,13 +54,22 @@ impl Stream for Exchange {
     type Item = ExchangeEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-        match &mut self.stage {
-            Stage::Sending(head) => match ready!(head.as_mut().poll(cx)) {
-                (head, 0) => Poll::Ready(Some(self.on_head(head))),
-                (head, extra_requests) => {
+        let this = &mut *self;
+        match &mut this.stage {
+            Stage::Sending(head) => match head.as_mut().poll(cx) {
+                Poll::Ready((head, 0)) => Poll::Ready(Some(self.on_head(head))),
+                Poll::Ready((head, extra_requests)) => {
                     self.stage = Stage::Redirected(head);
                     Poll::Ready(Some(ExchangeEvent::MoreRequests(extra_requests)))
                 }
+                Poll::Pending => match &mut this.sent {
+                    Some(sent) => {
+                        let sent = ready!(Pin::new(sent).poll(cx));
+                        this.sent = None;
+                        sent.map_or(Poll::Pending, |()| Poll::Ready(Some(ExchangeEvent::Sent)))
+                    }
+                    None => Poll::Pending,
+                },
             },
             Stage::Redirected(_) => match std::mem::replace(&mut self.stage, Stage::Ended) {
                 Stage::Redirected(head) => Poll::Ready(Some(self.on_head(head))),

@@ -97,6 +97,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 retry_ms: Some(500),
                 last_value: Some(30.0),
                 started_at: ago(age),
+                sent_at: None,
                 ended_at: None,
             }],
             seq: 14,

@@ -25,7 +25,7 @@
 //! | `engine` | runs the state machines: journal thread, driver loop, socket, handover, traffic recording; the server checks of `doctor` | |
 //! | `app` | the state of the screen: events, updates, keys, selection | yes |
 //! | `ui` | renders that state | yes |
-//! | `proxy` | what an agent's host sees of `longhaul proxy`: handshake, calls, tickets, cancels | yes |
+//! | `proxy` | what an agent host sees of `longhaul proxy`: handshake, calls, tickets, cancels | yes |
 //! | `term` | the terminal: modes, input, signals, escape sequences | |
 //! | `shell` | the event loop that connects the clock, the terminal, the session file and the engine | |
 //! | `config` | the configuration file, consent to what it starts or sends, and the import from other programs | |

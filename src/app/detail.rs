@@ -235,7 +235,7 @@ fn labeled(label: &str, text: &str) -> String {
     format!("{label:<18}{}", text::clean_line(text))
 }
 
-/// What happens to this task when the network drops, longhaul exits or the MCP session ends.
+/// What happens to this task when the MCP session ends, or what it waits for.
 fn cases(task: &Task) -> Vec<String> {
     let asks_in_rounds = task
         .questions
@@ -260,53 +260,17 @@ fn cases(task: &Task) -> Vec<String> {
         // Nothing that is known to run.
         _ => return Vec::new(),
     }
-    let [cut, death, gone] = match task.resumability.strongest() {
-        Some(Resumable::Task) => {
-            let bound = task.server_task.as_ref().and_then(|task| task.is_bound);
-            let is_sessionless = is_modern(task);
-            [
-                "longhaul polls until the task expires",
-                "longhaul polls the task by its id once a keeper runs again",
-                match bound {
-                    _ if is_sessionless => "this revision has no sessions",
-                    Some(false) => "longhaul polls it in a new session",
-                    _ => {
-                        "longhaul polls it in a new session, unless the task ended with the old one"
-                    }
-                },
-            ]
-        }
-        Some(Resumable::Checkpoint) => [
-            "longhaul resumes the stream, or continues from the checkpoint",
-            "the same, once a keeper runs again",
-            "longhaul resumes from the checkpoint in a new session",
-        ],
-        Some(Resumable::Stream) => [
-            "longhaul resumes the stream after the last event",
-            "the same, once a keeper runs again",
-            "the call is lost: it can't be resumed in another MCP session",
-        ],
-        None if is_modern(task) => [
-            "the call is lost: the server must cancel it",
-            "the call is lost: disconnecting cancels it",
-            "this revision has no sessions",
-        ],
-        None if task.resumability.stream.is_none() => [
-            "the call becomes unknown: it has no event id yet",
-            "the call becomes unknown: it has no event id yet",
-            "the call is lost",
-        ],
-        None => [
-            "the outcome is unknown",
-            "the outcome is unknown",
-            "the call is lost",
-        ],
+    let without_session = match task.resumability.strongest() {
+        _ if is_modern(task) => "this revision has no sessions",
+        Some(Resumable::Task) => match task.server_task.as_ref().and_then(|task| task.is_bound) {
+            Some(false) => "longhaul polls it in a new session",
+            _ => "longhaul polls it in a new session, unless the task ended with the old one",
+        },
+        Some(Resumable::Checkpoint) => "longhaul resumes from the checkpoint in a new session",
+        Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
+        None => "the call is lost",
     };
-    vec![
-        labeled("network drops", cut),
-        labeled("longhaul stops", death),
-        labeled("MCP session ends", gone),
-    ]
+    vec![labeled("MCP session ends", without_session)]
 }
 
 fn is_modern(task: &Task) -> bool {
@@ -382,38 +346,22 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
 
 /// How longhaul gets back to the call.
 fn ways_back(task: &Task) -> Vec<String> {
-    let by_checkpoint = [
-        "the checkpoint: once the old run has stopped, longhaul",
-        "calls the tool again with the same client id",
-    ];
-    let has_stream = task.resumability.stream == Some(true) && task.status != Status::Paused;
-    let [first, second] = match task.resumability.strongest() {
-        Some(Resumable::Task) => ["the server's task: longhaul polls it by its id", ""],
-        Some(Resumable::Checkpoint) if has_stream => {
-            let [first, second] = by_checkpoint;
-            return vec![
-                labeled(
-                    "recovery",
-                    "the stream, while the server keeps its events; then",
-                ),
-                labeled("", first),
-                labeled("", second),
-            ];
+    let way = match task.resumability.strongest() {
+        Some(Resumable::Task) => "the server's task: longhaul polls it by its id",
+        Some(Resumable::Checkpoint) => {
+            "the checkpoint: the tool is called again with its client id"
         }
-        Some(Resumable::Checkpoint) => by_checkpoint,
-        Some(Resumable::Stream) => [
-            "the stream: a GET with the id of the last event",
-            "that carried data",
-        ],
-        None if is_modern(task) => [
-            "none: in this revision, only server tasks can be resumed",
-            "",
-        ],
-        None if task.resumability.stream.is_none() => ["not known yet: no event received", ""],
-        None => ["none: the events have no ids", ""],
+        Some(Resumable::Stream) => "the stream: a GET with the id of the last event with data",
+        None if is_modern(task) => "none: in this revision, only server tasks can be resumed",
+        None if task.resumability.stream.is_none() => "not known yet: no event received",
+        None => "none: the events have no ids",
     };
-    let mut lines = vec![labeled("recovery", first)];
-    lines.extend((!second.is_empty()).then(|| labeled("", second)));
+    let has_both = task.resumability.strongest() == Some(Resumable::Checkpoint)
+        && task.resumability.stream == Some(true)
+        && task.status != Status::Paused;
+    let stream = "the stream, while the server keeps its events; then";
+    let mut lines = Vec::from_iter(has_both.then(|| labeled("recovery", stream)));
+    lines.push(labeled(if has_both { "" } else { "recovery" }, way));
     lines
 }
 

@@ -36,8 +36,8 @@ enum TermField {
     Tag,
     Tool,
     Id,
-    #[strum(to_string = "by", serialize = "from")]
-    By,
+    #[strum(to_string = "from", serialize = "by")]
+    From,
     #[strum(serialize = "dir")]
     Directory,
 }
@@ -155,7 +155,7 @@ impl Term {
             Some(TermField::Server) => begins(task.server.as_str()),
             Some(TermField::Tag) => task.tag.as_deref().is_some_and(begins),
             Some(TermField::Tool) => begins(&task.tool),
-            Some(TermField::By) => task.caller.as_ref().is_some_and(|it| has(&it.host)),
+            Some(TermField::From) => task.caller.as_ref().is_some_and(|it| has(&it.host)),
             Some(TermField::Directory) => {
                 let caller = task.caller.as_ref();
                 caller.is_some_and(|it| has(&it.directory))

@@ -18,7 +18,7 @@ pub enum Grouping {
     Server,
     /// By status.
     Status,
-    /// By the agent's host and directory that made the call.
+    /// By the agent host and directory that made the call.
     #[strum(serialize = "from")]
     Caller,
 }
@@ -63,7 +63,7 @@ impl Grouping {
     }
 }
 
-/// The agent's host and directory that made a call.
+/// The agent host and directory that made a call.
 fn caller(task_row: &TaskRow) -> Option<String> {
     let caller = task_row.view.task.caller.as_ref();
     caller.map(|caller| caller.label())

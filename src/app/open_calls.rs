@@ -89,8 +89,8 @@ fn outcomes(state: &State) -> Option<String> {
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let verb = if open == 1 { "stays" } else { "stay" };
-    format!("{} {verb} with the keeper", text::plural(open, "call"))
+    let verb = if open == 1 { "continues" } else { "continue" };
+    format!("{} {verb} in the background", text::plural(open, "call"))
 }
 
 /// The note for stderr after the screen has closed.

@@ -92,11 +92,12 @@ impl QuestionForm {
         was_readable(self.drawn, now)
     }
 
-    /// The accepting answer with the values, or the error messages.
-    pub(super) fn accept(&self) -> Result<Answer, Vec<String>> {
+    /// The accepting answer with the values. Otherwise shows what is wrong and focuses the first field that is.
+    pub(super) fn accept(&mut self) -> Option<Answer> {
         let mut given = Map::new();
         let mut errors = Vec::new();
-        for field in &self.fields {
+        let mut first_wrong = None;
+        for (index, field) in self.fields.iter().enumerate() {
             // Messages use the field's title, as on the screen.
             let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
             match field.read() {
@@ -111,13 +112,18 @@ impl QuestionForm {
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
                 }
             }
+            if !errors.is_empty() {
+                first_wrong.get_or_insert(index);
+            }
         }
-        if !errors.is_empty() {
-            return Err(errors);
+        if errors.is_empty() {
+            match self.elicitation.content(&given) {
+                Ok(content) => return Some(Answer::Accept { content }),
+                Err(more) => errors = more,
+            }
         }
-        self.elicitation
-            .content(&given)
-            .map(|content| Answer::Accept { content })
+        (self.errors, self.at) = (errors, first_wrong.or(self.at));
+        None
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::Refused(format!(
-                "{} needs no sign-in: it asked for none (HTTP {status}) and publishes no sign-in metadata",
+                "{} needs no sign-in: it accepts requests without one (HTTP {status})",
                 host(server)
             )));
         }
@@ -281,7 +281,7 @@ async fn fetch_issuer_metadata(
     match other {
         None => Ok(None),
         Some(other) => Err(AuthError::Untrusted(format!(
-            "the authorization server {} identifies itself as {}, which must be exactly the same; nothing was sent to it",
+            "the authorization server at {} calls itself {}; the two must be equal, so nothing was sent to it",
             excerpt(issuer),
             excerpt(&other)
         ))),

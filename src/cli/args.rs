@@ -407,7 +407,7 @@ pub(super) struct DemoArgs {
 /// `ls`.
 #[derive(Debug, Args)]
 pub(super) struct LsArgs {
-    /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool:, id:, by: and dir:.
+    /// Filter, as with `/` on the screen: words, !word, status:, server:, tag:, tool:, id:, from: and dir:.
     #[arg(value_name = "FILTER")]
     pub(super) filter: Vec<String>,
     /// Include removed tasks.

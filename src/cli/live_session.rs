@@ -438,6 +438,6 @@ pub(super) fn notify_drivers(context: &Context<'_>) {
         Ok(())
     });
     if let Err(CliError::Message { text: words, .. }) = sent {
-        tracing::warn!(%words, "could not send the configuration to the drivers");
+        tracing::warn!(%words, "could not send the configuration to the running sessions");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{LogLevel, QuestionKind, Wall, millis, text};
 
-/// The program behind `longhaul proxy` that made a call: an agent's host, such as an editor.
+/// The program behind `longhaul proxy` that made a call: an agent host, such as an editor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// `clientInfo.name` of its handshake; not sanitized.

@@ -159,7 +159,7 @@ pub enum HistoryEvent {
         /// Text, or compact JSON of any other value.
         data: String,
     },
-    /// The connection was lost or came back: `connection reset`, `back after 2.1 s: 3 replayed`.
+    /// The connection was lost or came back: `connection reset`, `reconnected after 2.1 s: 3 events replayed`.
     Contact {
         /// The label of the new [`Connectivity`](super::Connectivity).
         state: String,

@@ -15,6 +15,9 @@ pub const MAX_MARKS_PER_GRAPHEME: usize = 8;
 /// they are dropped; nothing visible is lost.
 const SELECTORS: [char; 2] = ['\u{FE0E}', '\u{FE0F}'];
 
+/// Bytes of the longest emoji sequence in use: a family of four, each with a skin tone.
+const JOINED_EMOJI_BYTES: usize = 4 * 8 + 3 * 3;
+
 /// Bytes kept of a server's message: more than fits a screen, and small enough even if every task, log line and error
 /// has such a message.
 pub const SERVER_TEXT_BYTES: usize = 16 * 1024;
@@ -94,6 +97,10 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
+        if let Some(emoji) = joined_emoji(grapheme) {
+            out.push(emoji);
+            continue;
+        }
         let (begin, mut drawn) = (out.len(), 0);
         for (index, letter) in grapheme.chars().enumerate() {
             match letter {
@@ -130,6 +137,21 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// The first emoji of several joined ones, or the one that a skin tone follows. Many terminals draw the parts side by side
+/// and overwrite the next cells, so only the first is shown.
+fn joined_emoji(grapheme: &str) -> Option<char> {
+    let is_emoji = |letter| matches!(letter, '\u{2190}'..='\u{2BFF}' | '\u{1F000}'..='\u{1FAFF}');
+    let is_part = |part: &str| {
+        let part = part.trim_end_matches(|letter| matches!(letter, '\u{1F3FB}'..='\u{1F3FF}'));
+        let mut letters = part.strip_suffix('\u{FE0F}').unwrap_or(part).chars();
+        letters.next().is_some_and(is_emoji) && letters.next().is_none()
+    };
+    let first = grapheme.chars().next().filter(|letter| is_emoji(*letter))?;
+    let is_joined = grapheme.chars().nth(1)? != '\u{FE0F}' || grapheme.chars().count() > 2;
+    (is_joined && grapheme.len() <= JOINED_EMOJI_BYTES && grapheme.split('\u{200D}').all(is_part))
+        .then_some(first)
 }
 
 /// JSON with `\\u` escapes for some letters, which are all inside its strings.
@@ -655,8 +677,10 @@ mod tests {
             ("one\r\ntwo\tx", "one two x"),
             ("zero\u{200b}width", "zero\u{FFFD}width"),
             // Many terminals draw the parts of a joined emoji side by side.
-            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}\u{FFFD}\u{1F4BB}!"),
-            ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}\u{FFFD}!"),
+            ("\u{1F469}\u{200D}\u{1F4BB}!", "\u{1F469}!"),
+            ("\u{1F44D}\u{1F3FD}!", "\u{1F44D}!"),
+            ("\u{2764}\u{FE0F}\u{200D}\u{1F525}!", "\u{2764}!"),
+            ("\u{1F469}\u{200D}a", "\u{1F469}\u{FFFD}a"),
             ("a\u{200D}b", "a\u{FFFD}b"),
             // One selector only chooses a style; more of them could hide text.
             ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),

@@ -192,7 +192,7 @@ impl Runner {
             if next == Err(mpsc::RecvTimeoutError::Disconnected) {
                 // The last saves, including those whose signal came too late.
                 if let Err(error) = self.start_waiting(&mut is_begun) {
-                    tracing::warn!(%error, "the next driver will run the hook");
+                    tracing::warn!(%error, "the hook runs when longhaul starts again");
                 }
                 return;
             }

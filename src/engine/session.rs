@@ -137,7 +137,7 @@ impl Session {
         } else {
             self.asks.try_send(asked).map_err(|_| {
                 let message =
-                    "the engine does not answer; the request was not carried out, try again";
+                    "too many requests are waiting, so this one was not carried out; try again";
                 RequestError::CannotSave(message.to_owned())
             })
         };

@@ -356,9 +356,9 @@ impl ActiveTask {
         let lasted = disconnection.before.saturating_add(since);
         let state = "live".to_owned();
         let why = if lasted < Duration::from_secs(60) {
-            format!("back after {:.1} s", lasted.as_secs_f64())
+            format!("reconnected after {:.1} s", lasted.as_secs_f64())
         } else {
-            format!("back after {}", text::span(lasted))
+            format!("reconnected after {}", text::span(lasted))
         };
         self.note(now, None, HistoryEvent::Contact { state, why });
         true

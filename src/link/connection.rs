@@ -77,8 +77,8 @@ pub(super) struct McpSession {
     pub(super) check: Option<SessionCheck>,
     /// What the `initialize` in flight declares that hosts can do.
     pub(super) declares: HostCapabilities,
-    /// Whether this process has listed the tools in this session.
-    pub(super) has_fresh_tools: bool,
+    /// When this process listed the tools in this session.
+    pub(super) listed_at: Option<Mono>,
 }
 
 /// The current session was refused, and nothing was served in it since.

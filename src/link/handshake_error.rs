@@ -143,7 +143,7 @@ impl HandshakeError {
         };
         let elsewhere = |place: &str| {
             format!(
-                "{name} at {url} redirects elsewhere: {}",
+                "{name} can't be reached at {url}: {}",
                 text::clean_line(place)
             )
         };

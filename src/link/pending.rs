@@ -137,7 +137,7 @@ impl Pending {
             && let HistoryEvent::Status { reason, .. } = &mut entry.what
         {
             *reason = Some(format!(
-                "omitted to keep the history small: {} that came too fast",
+                "omitted to keep the history small: {} that arrived too fast",
                 text::plural(count, "progress step")
             ));
         }

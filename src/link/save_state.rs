@@ -21,8 +21,12 @@ impl LeftOut {
     pub(super) fn message(self) -> String {
         let parts = [
             (self.unreadable, "message", "could not be read"),
-            (self.hasty, "line", "came faster than could be saved"),
-            (self.questions, "question", "too many open at once"),
+            (self.hasty, "line", "arrived too fast to be saved"),
+            (
+                self.questions,
+                "question",
+                "not shown, because too many were open",
+            ),
         ];
         let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
         let parts: Vec<String> = parts

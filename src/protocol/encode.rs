@@ -16,10 +16,10 @@ const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The `clientInfo` of longhaul, or of a host for which it stands.
 fn client_info(host: Option<&HostProfile>) -> Value {
     match host {
-        Some(host) => {
+        Some(host) if !host.name.is_empty() => {
             json!({"name": format!("{} via longhaul", host.name), "version": host.version})
         }
-        None => json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")}),
+        _ => json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")}),
     }
 }
 

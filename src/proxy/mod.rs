@@ -1,4 +1,4 @@
-//! `longhaul proxy`: an MCP server on stdio that an agent's host starts in place of the real one.
+//! `longhaul proxy`: an MCP server on stdio that an agent host starts in place of the real one.
 //!
 //! A state machine without IO: lines from the host and events of the session come in, lines to the host and requests to
 //! the session go out. The keeper makes the calls, so each is a task like any other. Must not know of processes, files

@@ -781,7 +781,7 @@ fn sends_nothing_to_servers_with_inconsistent_metadata() {
         ("already contains the parameter state", |known| {
             known.has_own_state = true;
         }),
-        ("identifies itself as", |known| {
+        ("calls itself", |known| {
             known.claimed_issuer = Some(format!("{}/", known.issuer));
         }),
         ("PKCE", |known| known.is_without_pkce = true),

@@ -122,13 +122,13 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
     screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: 1 call stays with the keeper");
+    screen.wait_for("q quit: 1 call continues in the background");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
         screen
             .text()
-            .contains("1 call stays with the keeper; to watch"),
+            .contains("1 call continues in the background; to watch"),
         "{}",
         screen.text()
     );

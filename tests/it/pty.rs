@@ -185,7 +185,7 @@ fn a_cut_network_costs_a_countdown_and_nothing_else() {
         }
     }
     tui.wait_for_line(&[&id, "✓ completed"]);
-    tui.wait_for("back after");
+    tui.wait_for("reconnected after");
     tui.wait_for("disconnected: ");
     leave(&mut tui);
 

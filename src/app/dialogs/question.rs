@@ -149,11 +149,8 @@ fn send(state: &mut State, form: &mut QuestionForm, button: Button) {
     form.errors.clear();
     let answer = match button {
         Button::Accept => match form.accept() {
-            Ok(answer) => answer,
-            Err(errors) => {
-                form.errors = errors;
-                return;
-            }
+            Some(answer) => answer,
+            None => return,
         },
         Button::Decline => Answer::Decline,
         Button::Dismiss => Answer::Dismiss,

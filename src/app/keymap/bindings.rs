@@ -71,7 +71,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Cancel, &["x"], TASK, "cancel", "cancel", "cancel (asks first)"),
     bind(Action::Edit, &["e"], TASK, "edit", "edit", "edit name, note and limits"),
     bind(Action::Answer, &["a"], &[Detail], "answer", "answer", "answer the server's question (in the list, press Enter)"),
-    bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove from the list what no longer runs (can be undone)"),
+    bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove a finished task from the list (can be undone)"),
     bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the task last removed on this screen"),
     bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
     bind(Action::Export, &["E"], TASK, "export", "export", "export the task as JSON (asks for a file name)"),
@@ -111,7 +111,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
-    bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display; updates wait"),
+    bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze the display, or continue"),
     bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, let it receive its variables, or approve its command"),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),

@@ -51,8 +51,8 @@ pub(in crate::cli) struct StartArgs {
     /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit; the keeper runs the call. With --no-keeper, wait until the call would survive that, and refuse
-    /// a call that never would.
+    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call can be resumed, and refuse a
+    /// call that never can be.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.
@@ -91,8 +91,8 @@ pub(in crate::cli) struct AnswerArgs {
     #[arg(long, group = "no")]
     pub(in crate::cli) decline: bool,
     /// Dismiss the question; the task continues.
-    #[arg(long, group = "no")]
-    pub(in crate::cli) cancel: bool,
+    #[arg(long, alias = "cancel", group = "no")]
+    pub(in crate::cli) dismiss: bool,
     /// The question to answer, if there are several [default: the oldest]
     #[arg(long, value_name = "KEY")]
     pub(in crate::cli) key: Option<String>,

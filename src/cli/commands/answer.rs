@@ -93,7 +93,7 @@ fn answer_from_args(
     if args.decline {
         return Ok(Some(Answer::Decline));
     }
-    if args.cancel {
+    if args.dismiss {
         return Ok(Some(Answer::Dismiss));
     }
     if args.defaults {
@@ -142,7 +142,12 @@ async fn send(
     let has_it = |view: &TaskView| {
         let of_key = |known: &&Question| known.key == question.key;
         let known = view.task.questions.iter().find(of_key);
-        view.task.status.is_settled() || known.is_none_or(|known| known.is_delivered)
+        // The answers of a round go out together.
+        let waits_for_others = view.task.waits_in_round();
+        view.task.status.is_settled()
+            || known.is_none_or(|known| {
+                known.is_delivered || known.answer.is_some() && waits_for_others
+            })
     };
     let is_delivered = |live: &LiveSession| live.tasks.get(id).is_some_and(|view| has_it(view));
     if live
@@ -233,7 +238,7 @@ fn show(
         out.push(format!("         {command} --defaults"));
     }
     out.push(format!("decline: {command} --decline"));
-    out.push(format!("dismiss: {command} --cancel"));
+    out.push(format!("dismiss: {command} --dismiss"));
     for line in out {
         context.print(&line)?;
     }

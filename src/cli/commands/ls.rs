@@ -109,7 +109,7 @@ impl Wanted<'_> {
     fn has(&self, task: &Task, driver: &DriverInfo) -> bool {
         let ls = self.ls;
         let has_status = |label: &&str| *label == task.state_label();
-        // An agent's host made the call whose name begins like this.
+        // An agent host made the call whose name begins like this.
         let is_from = |host: &String| {
             let caller = task.caller.as_ref();
             caller.is_some_and(|caller| caller.host.starts_with(host))

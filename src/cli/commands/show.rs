@@ -90,7 +90,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
             when(question.asked_at),
             task.id
         );
-        rows.push(("asks", line));
+        rows.push(("question", line));
     }
     let asked = |asked: ControlRequest| format!("{} since {}", asked.what.label(), when(asked.at));
     let contact = match contact {
@@ -120,7 +120,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
         ("pending", task.control.map(asked)),
         ("connection", contact),
         ("progress", progress),
-        ("server says", task.status_message().map(str::to_owned)),
+        ("message", task.status_message().map(str::to_owned)),
         ("if cut", if_cut),
     ]));
     rows

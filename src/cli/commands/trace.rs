@@ -90,7 +90,7 @@ fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) ->
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "no recorded traffic for {of}; turn recording on: `longhaul{flags} --trace call TOOL`, or `trace = true` in [servers.NAME] \
+        "no recorded traffic for {of}; to record some, use `longhaul{flags} --trace call TOOL`, `trace = true` in [servers.NAME] \
          of the configuration, or :trace on the screen"
     )
 }

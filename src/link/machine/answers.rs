@@ -158,7 +158,7 @@ impl Link {
                 None => self.reply(encode::unsupported_response(id.get(), &method)),
             },
             Incoming::ToolsChanged => {
-                (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
+                (self.record.tools_at, self.session.listed_at) = (None, None);
             }
             Incoming::TaskStatus(json) => self.told_of_task(json),
             Incoming::Acknowledged(json) => self.listening_to(json),

@@ -125,7 +125,7 @@ impl Link {
             self.record.gave_ids.clear();
             (self.record.modern, self.record.refuses_session) = (ModernSupport::Unknown, false);
             self.record.asked_version = None;
-            self.session.has_fresh_tools = false;
+            self.session.listed_at = None;
             self.close_legacy_sse();
             self.connection = ConnectionState::Disconnected;
         }
@@ -158,7 +158,7 @@ impl Link {
         self.record.session_number = old.session_number;
         (self.record.pinned_version, self.record.convention) = (old.pinned_version, old.convention);
         self.negotiation = Negotiation::new(self.config.choice, &self.record);
-        (self.session.has_fresh_tools, self.connection) = (false, ConnectionState::Disconnected);
+        (self.session.listed_at, self.connection) = (None, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
         self.subscription = TaskSubscription::default();
         self.gather();

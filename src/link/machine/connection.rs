@@ -150,7 +150,7 @@ impl Link {
         self.record.server_info = shake.server_info;
         self.record.introduction = shake.introduction;
         self.record.tools_at = None;
-        self.session.has_fresh_tools = false;
+        self.session.listed_at = None;
         self.record_changed();
         self.send_now(RequestKind::Announce, encode::initialized_notification());
         self.connection = ConnectionState::Announcing;
@@ -285,7 +285,7 @@ impl Link {
         (self.record.is_initialized, self.record.session) = (false, None);
         self.session.check = None;
         self.record.tools_at = None;
-        self.session.has_fresh_tools = false;
+        self.session.listed_at = None;
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;
         }

@@ -187,7 +187,7 @@ impl Link {
             self.send_now(RequestKind::TerminateSession, Method::Delete);
         }
         (self.record.session, self.record.is_initialized) = (None, false);
-        (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
+        (self.record.tools_at, self.session.listed_at) = (None, None);
         self.connection = ConnectionState::Disconnected;
         self.negotiation.step = NegotiationStep::Initialize;
         self.record_changed();

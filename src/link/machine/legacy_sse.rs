@@ -157,7 +157,7 @@ impl Link {
         self.close_legacy_sse();
         self.record.is_initialized = false;
         self.record.tools_at = None;
-        self.session.has_fresh_tools = false;
+        self.session.listed_at = None;
         self.record_changed();
         if self.record.is_process() {
             self.tasks_ended_with_process(why);

@@ -136,7 +136,7 @@ impl Link {
             {
                 self.handshake_failed(&HandshakeError::of_status(refused));
             }
-            _ => self.is_not_modern("it does not know server/discover", code.is_some()),
+            _ => self.is_not_modern("it does not support server/discover", code.is_some()),
         }
     }
 
@@ -401,7 +401,7 @@ impl Link {
         self.session_opened();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;
-        self.session.has_fresh_tools = false;
+        self.session.listed_at = None;
         self.connection = ConnectionState::Ready;
         self.era_is_settled();
         self.record_changed();
@@ -499,7 +499,7 @@ impl Link {
         self.record.refuses_session = false;
         if !keeps_session {
             self.record.tools_at = None;
-            self.session.has_fresh_tools = false;
+            self.session.listed_at = None;
         }
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;

@@ -1,5 +1,7 @@
 //! What users ask of the tasks of one link, and how a task comes back from the session file.
 
+use core::time::Duration;
+
 use super::Link;
 use crate::{
     domain::{
@@ -12,6 +14,9 @@ use crate::{
         stream_state::StreamState,
     },
 };
+
+/// How long a list of tools answers requests for it. Most servers don't tell an idle client that it has changed.
+const TOOLS_FRESH_FOR: Duration = Duration::from_secs(10);
 
 impl Link {
     pub(super) fn asked(&mut self, ask: SessionRequestId, what: SessionRequest) {
@@ -160,7 +165,9 @@ impl Link {
     fn request_tools(&mut self, ask: SessionRequestId, version: Option<ProtocolVersion>) {
         self.retry_auth();
         let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
-        if self.session.has_fresh_tools && self.connection == ConnectionState::Ready && is_known {
+        let age = self.session.listed_at.map(|at| self.now.mono.since(at));
+        let is_fresh = age.is_some_and(|age| age < TOOLS_FRESH_FOR);
+        if is_fresh && self.connection == ConnectionState::Ready && is_known {
             self.saver.touch(self.now.mono);
             let tools = self.record.tools.clone();
             return self.answer(ask, Ok(SessionResponse::Tools(tools)));
@@ -338,8 +345,12 @@ impl Link {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        if !active.task.is_open() || !active.is_active() {
+        if !active.task.is_open() {
             return;
+        }
+        if !active.is_active() {
+            // The server may still wait for the answer to a call whose result can't reach us any more.
+            return self.step_answers(id);
         }
         let can_call = active.intent.is_none() && self.can_call(id);
         let (is_resent, is_queued) = (

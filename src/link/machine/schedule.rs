@@ -64,7 +64,13 @@ impl Link {
             next = earliest(next, when_allowed(at));
         }
         for active in self.tasks.values() {
-            if !active.task.is_open() || !active.is_active() {
+            if !active.task.is_open() {
+                continue;
+            }
+            if !active.is_active() {
+                if let Some(at) = active.answers.at().filter(|_| can_ask) {
+                    next = earliest(next, when_allowed_by_way(at));
+                }
                 continue;
             }
             if can_ask {

@@ -117,7 +117,7 @@ impl Link {
         if version == self.session_version() {
             self.record.tools.clone_from(&tools);
             self.record.tools_at = Some(self.now.wall);
-            self.session.has_fresh_tools = true;
+            self.session.listed_at = Some(self.now.mono);
             self.record_changed();
         }
         // The next command finds a new server in the session file.

@@ -136,7 +136,7 @@ impl Link {
         self.record.asked_version = None;
         if self.record.is_stateful() {
             (self.record.session, self.record.is_initialized) = (None, false);
-            (self.record.tools_at, self.session.has_fresh_tools) = (None, false);
+            (self.record.tools_at, self.session.listed_at) = (None, None);
             self.connection = ConnectionState::Disconnected;
             self.negotiation.step = match self.record.modern {
                 ModernSupport::Unknown => NegotiationStep::Discover,

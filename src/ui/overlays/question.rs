@@ -34,7 +34,11 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let available = usize::from(columns.saturating_sub(4)).max(1);
     let task = &task_row.view.task;
     let name = name(state, task_row, available, theme.glyphs.more);
-    let whose = format!("{} asks about {name} ({})", task.server, task.id);
+    let question = task.questions.iter().find(|it| it.key == form.key);
+    let whose = match question.map_or(0, |question| question.shared_with.len()) {
+        0 => format!("{} asks about {name} ({})", task.server, task.id),
+        others => format!("{} asks about one of {} calls", task.server, others + 1),
+    };
     let waits = waits(state, task, &form.key, now);
     let head = [(whose, Role::Strong), (waits, Role::Dim)].into_iter();
     let head = head.flat_map(|(line, role)| {

@@ -1689,11 +1689,15 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     news(&mut screen, view.clone());
     assert!(screen.draw().contains("try #2 in 4 s (r to retry now)"));
     view.contact = Connectivity::Live { last_byte: ago(0) };
-    view.task.notice = Some("back after 2.1 s".to_owned());
+    view.task.notice = Some("reconnected after 2.1 s".to_owned());
     news(&mut screen, view.clone());
-    assert!(screen.draw().contains("render_movie: back after 2.1 s"));
+    assert!(
+        screen
+            .draw()
+            .contains("render_movie: reconnected after 2.1 s")
+    );
     screen.wait(6_000);
-    assert!(!screen.draw().contains("render_movie: back after"));
+    assert!(!screen.draw().contains("render_movie: reconnected after"));
     assert!(screen.draw().contains("try: b, then c to cut the network"));
     view.task.notice = Some("the server said no".to_owned());
     news(&mut screen, view.clone());

@@ -461,7 +461,7 @@ fn notices(screen: &mut Screen) {
     for (level, words) in [
         (
             NoticeLevel::Info,
-            "build-box: back after 2.1 s, 3 replayed, 0 missing",
+            "build-box: reconnected after 2.1 s, 3 replayed, 0 missing",
         ),
         (
             NoticeLevel::Warning,

@@ -482,7 +482,7 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
             4,
             HistoryEvent::Contact {
                 state: "live".to_owned(),
-                why: "back after 2.1 s: 3 replayed, 0 missing".to_owned(),
+                why: "reconnected after 2.1 s: 3 events replayed, 0 missing".to_owned(),
             },
         ),
         entry(7, 3, step(20.0)),

@@ -474,7 +474,7 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
     for (lasts, within) in [(2000, 1500), (5000, 3000), (60_000, 7000), (HOUR, 39_000)] {
         let (bench, lab) = through(Fault::Refused, lasts);
         let back = lab.log.iter().find(|at| **at >= lab.until).unwrap() - lab.until;
-        assert!(back <= within, "{lasts} ms: back after {back} ms");
+        assert!(back <= within, "{lasts} ms: reconnected after {back} ms");
         assert_eq!(bench.status(), &Status::Completed);
     }
 }

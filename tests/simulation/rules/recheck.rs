@@ -51,7 +51,10 @@ fn a_half_open_stream_recovers_on_a_new_connection() {
     assert!(bench.closed.contains(&call), "now it is known to be dead");
     bench.bring(get, event("c", &result(&token)));
     assert_eq!(bench.status(), &Status::Completed);
-    assert_eq!(contact(&bench), ["no data for 20 s", "back after 20.0 s"]);
+    assert_eq!(
+        contact(&bench),
+        ["no data for 20 s", "reconnected after 20.0 s"]
+    );
 }
 
 /// What the history says of the connection.

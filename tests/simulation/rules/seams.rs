@@ -103,7 +103,7 @@ fn counts_an_outage_from_the_cut_even_while_unwatched() {
         told,
         [
             "longhaul was not running for up to 1 min",
-            "back after 1 min 2 s"
+            "reconnected after 1 min 2 s"
         ]
     );
 }

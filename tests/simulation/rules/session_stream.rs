@@ -548,3 +548,38 @@ fn a_call_is_checked_against_changed_tools() {
     bench.secs(1);
     assert_eq!(bench.count("tools/call"), 1, "nothing was sent");
 }
+
+#[test]
+fn the_answer_to_an_unknown_call_goes_out_while_its_session_lives() {
+    let answers_once_unknown = |session_lives: bool| {
+        let mut bench = Bench::known();
+        let (call, _) = bench.call("steps");
+        bench.bring(call, ExchangeEvent::message(asks(7).to_string()));
+        let why = "reset".to_owned();
+        bench.bring(call, ExchangeEvent::Broken { why });
+        bench.secs(1);
+        let is_unknown = matches!(bench.status(), Status::Unknown(_));
+        assert!(is_unknown, "{:?}", bench.status());
+        if !session_lives {
+            let mut record = bench.link.record().clone();
+            (record.session, record.session_number) = (Some("next".to_owned()), 2);
+            let saved = bench.saved();
+            bench = Bench::new(record);
+            bench.feed(restored(vec![(saved, Vec::new())]));
+        }
+        bench.ask(accept(&id()));
+        bench.secs(1);
+        if session_lives {
+            let (reply, _) = *replies(&bench).first().expect("it was sent");
+            taken(&mut bench, reply);
+        }
+        bench.secs(60);
+        let question = &bench.view().task.questions[0];
+        assert!(question.is_delivered, "{question:?}");
+        let is_unknown = matches!(bench.status(), Status::Unknown(_));
+        assert!(is_unknown, "{:?}", bench.status());
+        replies(&bench).len()
+    };
+    assert_eq!(answers_once_unknown(true), 1);
+    assert_eq!(answers_once_unknown(false), 0, "nobody waits for it");
+}

@@ -372,7 +372,7 @@ pub(super) fn recording<'c>(
     }
     if let Some(pid) = DriverLock::holder(&context.paths) {
         let message = format!(
-            "not recorded, because only the driver of this session (process {pid}) can record"
+            "not recorded, because only the process that runs the calls of this session ({pid}) can record"
         );
         let flags = context.flags();
         let next = format!(

@@ -5,7 +5,6 @@ mod cancel;
 mod consent;
 mod copy;
 pub(super) mod edit;
-mod export;
 pub(super) mod filter;
 mod fit;
 pub(super) mod help;

@@ -14,8 +14,7 @@ pub struct HistoryEntry {
     pub at: Wall,
     /// The attempt it belongs to, from 1.
     pub attempt: u32,
-    /// The id of the SSE event that carried it, if any; keeps a replay from adding it twice. Unique within the stream of
-    /// one attempt: an entry that came on another stream has none.
+    /// The id of the SSE event that carried it, if any; keeps a replay from adding it twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
     /// What happened.

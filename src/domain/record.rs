@@ -192,7 +192,7 @@ impl Task {
         caller.is_some_and(|caller| caller.is_owed(settled_at, now))
     }
 
-    /// The number of attempts, including those that are no longer kept.
+    /// The number of requests sent or queued for the call, including those that carry answers and those no longer kept.
     pub fn attempts_made(&self) -> u32 {
         self.attempt().map_or(0, |attempt| attempt.number)
     }

@@ -149,7 +149,8 @@ fn joined_emoji(grapheme: &str) -> Option<char> {
         letters.next().is_some_and(is_emoji) && letters.next().is_none()
     };
     let first = grapheme.chars().next().filter(|letter| is_emoji(*letter))?;
-    let is_joined = grapheme.chars().nth(1)? != '\u{FE0F}' || grapheme.chars().count() > 2;
+    let side_by_side: usize = grapheme.chars().filter_map(UnicodeWidthChar::width).sum();
+    let is_joined = UnicodeWidthStr::width(grapheme) < side_by_side;
     (is_joined && grapheme.len() <= JOINED_EMOJI_BYTES && grapheme.split('\u{200D}').all(is_part))
         .then_some(first)
 }

@@ -28,6 +28,7 @@ use crate::domain::{
 mod adopt;
 mod answers;
 mod arrivals;
+mod attribution;
 mod calls;
 mod checkpoints;
 mod configure;

@@ -50,7 +50,7 @@ pub enum Incoming<'a> {
     /// `notifications/tools/list_changed`.
     ToolsChanged,
     /// Other lists, or a resource, have changed.
-    Changed,
+    OtherChanged,
     /// A request of the server.
     Request {
         /// The raw JSON of its id, which the response must repeat.
@@ -73,10 +73,15 @@ pub enum Incoming<'a> {
 }
 
 impl Incoming<'_> {
+    /// Whether something that the server offers has changed, which is news to all hosts.
+    pub fn is_change(&self) -> bool {
+        matches!(self, Self::ToolsChanged | Self::OtherChanged)
+    }
+
     /// Whether the hosts of agents get it as it came. longhaul handles all other messages itself.
     pub fn is_for_hosts(&self) -> bool {
         match self {
-            Self::Log { .. } | Self::ToolsChanged | Self::Changed | Self::Other => true,
+            Self::Log { .. } | Self::ToolsChanged | Self::OtherChanged | Self::Other => true,
             Self::Response { .. }
             | Self::Progress { .. }
             | Self::Request { .. }
@@ -229,7 +234,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         "notifications/tools/list_changed" => Incoming::ToolsChanged,
         "notifications/prompts/list_changed"
         | "notifications/resources/list_changed"
-        | "notifications/resources/updated" => Incoming::Changed,
+        | "notifications/resources/updated" => Incoming::OtherChanged,
         "notifications/tasks/status" | "notifications/tasks" => Incoming::TaskStatus(params),
         "notifications/subscriptions/acknowledged" => Incoming::Acknowledged(params),
         "notifications/cancelled" => {

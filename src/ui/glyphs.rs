@@ -62,14 +62,14 @@ const ASCII: Glyphs = Glyphs {
     running: "*",
     reconnecting: "~",
     offline: "o",
-    restored: ".",
-    paused: "=",
+    restored: ",",
+    paused: ":",
     asks: "?",
     failed: "x",
     lost: "!",
     done: "v",
     cancelled: "-",
-    unknown: "?",
+    unknown: "u",
     cursor: ">",
     new: "'",
     mark: "+",
@@ -113,6 +113,40 @@ impl Glyphs {
 mod tests {
     use super::*;
     use crate::domain::text::width;
+
+    #[test]
+    fn no_sign_of_a_status_or_of_the_timeline_has_two_meanings() {
+        for set in [&UNICODE, &ASCII] {
+            let mut signs = vec![
+                set.running,
+                set.reconnecting,
+                set.offline,
+                set.restored,
+                set.paused,
+                set.asks,
+                set.failed,
+                set.lost,
+                set.done,
+                set.cancelled,
+                set.unknown,
+            ];
+            signs.sort_unstable();
+            assert!(signs.is_sorted_by(|one, next| one < next), "{signs:?}");
+            let timeline = [
+                set.trail[0],
+                set.trail[1],
+                set.trail[3],
+                set.paused,
+                set.asks,
+            ];
+            let mut timeline = [&timeline[..], &[set.restored]].concat();
+            timeline.sort_unstable();
+            assert!(
+                timeline.is_sorted_by(|one, next| one < next),
+                "{timeline:?}"
+            );
+        }
+    }
 
     #[test]
     fn ascii_set_is_ascii_and_all_glyphs_are_one_column_wide() {

@@ -256,7 +256,8 @@ fn records_doctor_and_server_tests_on_request() {
     let driver = DriverLock::try_take(&paths).unwrap().unwrap();
     let told = run(state.path(), &["-s", "lab", "doctor"]);
     assert!(
-        told.out.contains("not recorded, because only the process that runs"),
+        told.out
+            .contains("not recorded, because only the process that runs"),
         "{told:#?}"
     );
     drop(driver);

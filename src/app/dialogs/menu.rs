@@ -32,8 +32,6 @@ pub enum Menu {
     WhatNow(TaskId),
     /// Copy something of the task.
     Copy(TaskId),
-    /// Export each task to a file.
-    Export(Vec<TaskId>),
     /// What does not change while it is open.
     Fixed(Box<Dialog>),
     /// Import servers from other MCP clients.
@@ -73,7 +71,7 @@ impl Menu {
             | Self::WhatNow(task)
             | Self::Copy(task)
             | Self::Part { task, .. } => task == id,
-            Self::Cancel(tasks) | Self::Export(tasks) => tasks.contains(id),
+            Self::Cancel(tasks) => tasks.contains(id),
             Self::Quit { .. }
             | Self::Fixed(_)
             | Self::Views

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    cancel, consent, copy, export, import,
+    cancel, consent, copy, import,
     keys::ignore_early_key,
     menu::{Dialog, Menu, MenuAction, was_readable},
     page::scrolled,
@@ -31,7 +31,6 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::StopNow(id) => stop_now::dialog(state, id, now),
         Menu::WhatNow(id) => what_now::dialog(state, id),
         Menu::Copy(id) => copy::dialog(state, id),
-        Menu::Export(tasks) => export::dialog(state, tasks),
         Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
         Menu::Views => views::dialog(state),

@@ -2,11 +2,24 @@
 
 use crate::{
     app::{
-        Command, Field, SaveContent, State, key_press::KeyPress, keymap::Action,
+        Command, Field, Overlay, SaveContent, State, key_press::KeyPress, keymap::Action,
         task_actions::report_requested,
     },
     domain::TaskId,
 };
+
+/// Asks where to export tasks to: a file, or a directory for several.
+pub(in crate::app) fn ask_for_path(state: &mut State, tasks: Vec<TaskId>) {
+    let name = match tasks.as_slice() {
+        [id] => format!("{id}.json"),
+        _ => ".".to_owned(),
+    };
+    state.dialogs.stack.push(Overlay::SaveAs {
+        field: Field::new(name),
+        tasks,
+        what: SaveContent::Json,
+    });
+}
 
 pub(in crate::app) fn save_key(
     state: &mut State,

@@ -8,7 +8,7 @@ use super::{
         TerminalCommand,
         availability::{part_here, why_not},
         detail::print_text,
-        dialogs::{edit, inject_fault, question::open_question},
+        dialogs::{edit, inject_fault, question::open_question, save_as::ask_for_path},
         grouping::next_of,
         keymap::{Action, Binding},
         lanes,
@@ -247,7 +247,7 @@ fn open_layer(state: &mut State, action: Action) -> bool {
                 state.dialogs.open_menu(Menu::Copy(id));
             }
         }
-        Action::Export => state.dialogs.open_menu(Menu::Export(chosen(state))),
+        Action::Export => ask_for_path(state, chosen(state)),
         Action::SaveOrOpenPart => {
             if let (Some(task), Some(part)) = (state.list.cursor.clone(), part_here(state).cloned())
             {

@@ -9,7 +9,6 @@ use crate::{
         TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
-        active_task::ActiveTask,
         handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
         replies::AT_ONCE,
@@ -86,27 +85,18 @@ impl Link {
                 return Belongs::Elsewhere;
             }
             if message.is_for_hosts() && is_alone {
-                // Whichever stream it came on, a change is news to all hosts.
-                let is_change = matches!(message, Incoming::ToolsChanged | Incoming::Changed);
                 let of_one_host = match &message {
-                    Incoming::Log { .. } if task.is_none() => self.logged_for(),
+                    Incoming::Log { .. } if task.is_none() => self.task_of_process_log(),
                     _ => None,
                 };
-                let task = task.filter(|_| !is_change).or(of_one_host.as_ref());
-                self.pass_notification(task, data);
+                let recipient = task
+                    .filter(|_| !message.is_change())
+                    .or(of_one_host.as_ref());
+                self.pass_notification(recipient, data);
             }
             self.take_message(task, event_id, message);
         }
         belongs.unwrap_or(Belongs::Unnamed)
-    }
-
-    /// The task whose call has this progress token.
-    fn call_of(&self, task: Option<&TaskId>, token: &str) -> Option<TaskId> {
-        // Mostly it is the call of this stream, which needs no look-up.
-        let is_own =
-            |id: &&TaskId| self.tasks.get(id).and_then(ActiveTask::request_id) == Some(token);
-        let own = task.filter(is_own);
-        own.or_else(|| self.index.of_request(token)).cloned()
     }
 
     /// Takes one message that came on the stream of `task`, or beside all streams.
@@ -164,7 +154,7 @@ impl Link {
             Incoming::Acknowledged(json) => self.listening_to(json),
             Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
             Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
-            Incoming::Changed | Incoming::Other => {}
+            Incoming::OtherChanged | Incoming::Other => {}
             Incoming::Unreadable => {
                 if let Some(id) = task {
                     self.unreadable(id);
@@ -183,7 +173,9 @@ impl Link {
 
     /// A log line of the server.
     fn logged(&mut self, task: Option<&TaskId>, event_id: Option<&str>, line: HistoryEvent) {
-        let of = task.cloned().or_else(|| self.logged_beside(event_id));
+        let of = task
+            .cloned()
+            .or_else(|| self.task_of_standalone_log(event_id));
         if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
             if let Some(event_id) = event_id.filter(|_| task.is_none()) {
                 active.ids.add(event_id);

@@ -92,15 +92,7 @@ impl Link {
         }
     }
 
-    /// A call of the only host at work, if there is one: a program's log message is for this host.
-    pub(super) fn logged_for(&self) -> Option<TaskId> {
-        if !self.record.is_process() || !self.is_listened_to() || self.has_forwards() {
-            return None;
-        }
-        self.newest_of_one_host(QuestionKind::Elicitation)
-    }
-
-    fn has_forwards(&self) -> bool {
+    pub(super) fn has_forwards(&self) -> bool {
         let is_forward = |kind: &RequestKind| matches!(kind, RequestKind::Forward { .. });
         self.in_flight.values().any(|it| is_forward(&it.kind))
     }

@@ -40,7 +40,7 @@ impl Link {
         let now = self.now;
         self.mark_reachable();
         // Steps and answers name their call; what else comes can be said to be of one only where there is one.
-        let of = self.only_one();
+        let of = self.only_active_task();
         // What a process says shows nothing of its other calls, and with many of them it would cost a lot to note it.
         let is_process = self.record.is_process();
         let is_heard_of = |id| !is_process || of.as_ref() == Some(id);

@@ -80,7 +80,7 @@ impl Link {
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
             None if kind == QuestionKind::Sampling => Vec::from_iter(self.newest_of_one_host(kind)),
-            None => self.at_work(),
+            None => self.calls_in_session(),
         };
         whose.retain(|id| self.can_ask(id, kind));
         if whose.is_empty() && kind == QuestionKind::Roots {
@@ -115,41 +115,8 @@ impl Link {
         }
     }
 
-    /// The one task that a request without a name can only be about.
-    pub(super) fn only_one(&self) -> Option<TaskId> {
-        let mut active = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| !active.is_settled() && active.is_active());
-        let (id, _) = active.next()?;
-        active.next().is_none().then(|| id.clone())
-    }
-
-    /// The newest call that is out, of those about which such a question can be asked, if one host made all of them, or
-    /// none: another host must not see what a server asks about a call of this one.
-    pub(super) fn newest_of_one_host(&self, kind: QuestionKind) -> Option<TaskId> {
-        let is_out = |(id, active): &(&TaskId, &ActiveTask)| {
-            !active.is_settled() && active.attempt().is_some() && self.can_ask(id, kind)
-        };
-        let mut out = self.tasks.iter().filter(is_out);
-        let mut newest = out.next()?;
-        for other in out {
-            let is_same = match (&newest.1.task.caller, &other.1.task.caller) {
-                (Some(one), Some(other)) => one.is_same_host(other),
-                (one, other) => one.is_none() && other.is_none(),
-            };
-            if !is_same {
-                return None;
-            }
-            newest = [newest, other]
-                .into_iter()
-                .max_by_key(|it| it.1.task.created_at)?;
-        }
-        Some(newest.0.clone())
-    }
-
     /// Whether somebody can answer a question of this kind about a task.
-    fn can_ask(&self, id: &TaskId, kind: QuestionKind) -> bool {
+    pub(super) fn can_ask(&self, id: &TaskId, kind: QuestionKind) -> bool {
         let caller = self
             .tasks
             .get(id)

@@ -56,7 +56,9 @@ impl Link {
                 .add_request(attempt.request_id.clone(), id.clone());
         }
         let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
-        let is_round = active.task.waits_in_round();
+        let mut questions = active.task.questions.iter();
+        let is_in_round = questions
+            .any(|question| question.source == QuestionSource::Round && !question.is_delivered);
         let is_queued = active.phase() == Phase::Queued;
         // An answer that may not have got through: on a stream it goes out again, to a task once it is seen to ask.
         let is_unsent = |question: &Question| {
@@ -72,8 +74,8 @@ impl Link {
         if let Some(what) = asked_again.filter(|_| is_unsettled) {
             self.request_control(&id, what);
         }
-        // Until a round is answered, nothing runs.
-        if is_unsettled && !is_queued && !is_round {
+        // Nothing runs until the answers of a round have gone out.
+        if is_unsettled && !is_queued && !is_in_round {
             self.restore_call(&id, watched_until, is_removed);
         }
     }

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::Link;
 use crate::{
-    domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream, TaskId},
+    domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream},
     link::{
         active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
         io::ExchangeId, time::earliest,
@@ -30,37 +30,6 @@ impl Link {
             && !self.record.is_process()
             && self.legacy_sse.is_none()
             && !is_absent
-    }
-
-    /// Whether a task has a call at work in the present session of the stateful era.
-    fn runs_here(&self, active: &ActiveTask) -> bool {
-        let is_out = active.attempt().is_some_and(|attempt| {
-            matches!(attempt.phase, Phase::Sent | Phase::Open)
-                && attempt.session_number == self.record.session_number
-        });
-        active.task.is_open()
-            && active.is_active()
-            && (active.served.is_some() || is_out && !active.is_modern())
-    }
-
-    /// The calls that may have caused what the server sends beside all of them.
-    pub(super) fn at_work(&self) -> Vec<TaskId> {
-        let at_work = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| self.runs_here(active));
-        at_work.map(|(id, _)| id.clone()).collect()
-    }
-
-    /// The only call that can have caused a log line of this stream, unless the line is a replay of what it has.
-    pub(super) fn logged_beside(&self, event_id: Option<&str>) -> Option<TaskId> {
-        let mut at_work = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| self.standalone.is_being_read && self.runs_here(active));
-        let (id, active) = at_work.next()?;
-        let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
-        (is_new && at_work.next().is_none()).then(|| id.clone())
     }
 
     /// Opens the stream before a call goes out, where it is not open; tells whether the call waits for that.
@@ -83,7 +52,7 @@ impl Link {
             let mut tasks = link.tasks.values();
             // One that is about to go out needs it too, but does not open it: it may still be refused here.
             tasks.any(|active| {
-                link.runs_here(active)
+                link.is_in_session(active)
                     || link.standalone.is_on() && is_queued(active) && active.is_active()
             }) || link.is_listened_to()
         };
@@ -254,7 +223,7 @@ impl Link {
             && self.connection == ConnectionState::Ready
             && !self.exit.is_leaving
             && self.may_have_standalone()
-            && (self.is_listened_to() || self.tasks.values().any(|it| self.runs_here(it)));
+            && (self.is_listened_to() || self.tasks.values().any(|it| self.is_in_session(it)));
         if !is_wanted {
             return due;
         }

@@ -135,7 +135,8 @@ impl Link {
                 active.recovery.probe.take(event_id, is_known);
                 return;
             }
-            if is_known {
+            // An id should belong to one event, but a result may not be lost where it doesn't.
+            if is_known && !is_answer(&event.data) {
                 return;
             }
         } else if active.recovery.probe.is_replaying() {

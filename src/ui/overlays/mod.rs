@@ -14,7 +14,7 @@ use ratatui::{
 
 use super::{region::Region, spans::fit, theme::Role};
 use crate::{
-    app::{Action, Overlay, State},
+    app::{Action, Overlay, SaveContent, State},
     domain::{NoticeLevel, Stamp, text},
     ui::wrap::wrap,
 };
@@ -55,10 +55,11 @@ pub(super) fn prompt(region: &mut Region<'_>, state: &State) -> bool {
             typed::line(region, "search", field, "Enter searches  Esc cancels");
             true
         }
-        Some(Overlay::SaveAs { field, tasks, .. }) => {
-            let label = match tasks.len() {
-                1 => "save to".to_owned(),
-                count => format!("save {count} files to the directory"),
+        Some(Overlay::SaveAs { field, tasks, what }) => {
+            let label = match (tasks.len(), what) {
+                (1, SaveContent::Part(_)) => "save to".to_owned(),
+                (1, SaveContent::Json) => "export to".to_owned(),
+                (count, _) => format!("export {count} tasks to the directory"),
             };
             typed::line(region, &label, field, "Enter saves  Esc cancels");
             true

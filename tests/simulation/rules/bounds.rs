@@ -269,10 +269,7 @@ fn counts_a_flood_instead_of_keeping_it_while_saves_stall() {
     // Of 96 MB a third.
     assert!((1_500..2_500).contains(&kept), "{kept} lines");
     let notice = bench.saved().notice.unwrap();
-    assert!(
-        notice.contains("came faster than could be saved"),
-        "{notice}"
-    );
+    assert!(notice.contains("arrived too fast to be saved"), "{notice}");
     assert!(bench.saved().gap_at.is_some());
 }
 

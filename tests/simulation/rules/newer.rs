@@ -657,6 +657,29 @@ fn returns_the_request_state_unchanged_with_the_answer() {
 }
 
 #[test]
+fn an_answer_that_was_only_saved_goes_out_with_the_next_process() {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    let asks = json!({"who": {"method": "elicitation/create", "params": {"message": "who?"}}});
+    bench.answer(
+        "tools/call",
+        &json!({"resultType": "input_required", "inputRequests": asks}),
+    );
+    let mut saved = bench.saved();
+    // As the process left it that was killed before it could send anything.
+    saved.questions[0].answer = Some(Answer::Decline);
+    saved.questions[0].is_unsent = true;
+    saved.status = Status::Running;
+    let mut next = modern();
+    next.feed(restored(vec![(saved, Vec::new())]));
+    next.secs(1);
+    let posts = next.posts("tools/call");
+    assert_eq!(posts.len(), 1, "{:?}", next.status());
+    let responses = &posts[0].2["params"]["inputResponses"];
+    assert_eq!(responses["who"]["action"], "decline");
+}
+
+#[test]
 fn tries_the_other_task_mode_once() {
     let mut bench = Bench::known();
     let mut record = bench.link.record().clone();
@@ -882,10 +905,7 @@ fn a_result_that_is_always_refused_is_asked_for_less_and_less_often() {
     let Connectivity::Reconnecting { why, .. } = contact else {
         panic!("{contact:?}");
     };
-    assert_eq!(
-        why,
-        "the server does not hand over the result: unknown task"
-    );
+    assert_eq!(why, "the server does not send the result: unknown task");
 }
 
 /// The requests of the server that were declined, by their ids.
@@ -1106,7 +1126,7 @@ fn a_result_that_does_not_come_is_asked_for_less_and_less_often() {
             "{status}: its history is flooded"
         );
         let notice = bench.view().task.notice.clone().unwrap_or_default();
-        let says_so = notice.contains("hand over the result");
+        let says_so = notice.contains("does not send the result");
         assert_eq!(says_so, status == "completed", "{status}: {notice}");
     }
 }

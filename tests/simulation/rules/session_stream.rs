@@ -583,3 +583,16 @@ fn the_answer_to_an_unknown_call_goes_out_while_its_session_lives() {
     assert_eq!(answers_once_unknown(true), 1);
     assert_eq!(answers_once_unknown(false), 0, "nobody waits for it");
 }
+
+#[test]
+fn an_id_of_the_standalone_stream_hides_no_event_of_a_call() {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    let (call, token) = bench.call("steps");
+    let (get, _) = bench.last_get();
+    let log = json!({"jsonrpc": "2.0", "method": "notifications/message",
+        "params": {"level": "info", "data": "beside"}});
+    bench.bring(get, event("7", &log));
+    bench.bring(call, event("7", &result(&token)));
+    bench.secs(1);
+    assert_eq!(bench.status(), &Status::Completed);
+}

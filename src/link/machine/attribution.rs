@@ -1,0 +1,96 @@
+//! Which task a message is about that did not come on the stream of one.
+//!
+//! | message | task |
+//! |---|---|
+//! | progress | [`Link::call_of`]: the call with its token |
+//! | a question on the standalone stream | [`Link::calls_in_session`]: all of them; one answer settles it |
+//! | a question of a stdio server | [`Link::newest_of_one_host`]: the newest call, if one host made all of them |
+//! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
+//! | a log line of a stdio server, for its host | [`Link::task_of_process_log`]: the newest call of the only host |
+//! | anything else on the only stream of a stdio or HTTP+SSE server | [`Link::only_active_task`] |
+
+use super::Link;
+use crate::{
+    domain::{Phase, QuestionKind, TaskId},
+    link::active_task::ActiveTask,
+};
+
+impl Link {
+    /// The task whose call has this progress token.
+    pub(super) fn call_of(&self, task: Option<&TaskId>, token: &str) -> Option<TaskId> {
+        // Mostly it is the call of this stream, which needs no look-up.
+        let is_own =
+            |id: &&TaskId| self.tasks.get(id).and_then(ActiveTask::request_id) == Some(token);
+        let own = task.filter(is_own);
+        own.or_else(|| self.index.of_request(token)).cloned()
+    }
+
+    /// The only task that is running, queued, asking or being controlled.
+    pub(super) fn only_active_task(&self) -> Option<TaskId> {
+        let mut active = self
+            .tasks
+            .iter()
+            .filter(|(_, active)| !active.is_settled() && active.is_active());
+        let (id, _) = active.next()?;
+        active.next().is_none().then(|| id.clone())
+    }
+
+    /// The newest call that is out, of those about which such a question can be asked, if one host made all of them, or
+    /// none: another host must not see what a server asks about a call of this one.
+    pub(super) fn newest_of_one_host(&self, kind: QuestionKind) -> Option<TaskId> {
+        let is_out = |(id, active): &(&TaskId, &ActiveTask)| {
+            !active.is_settled() && active.attempt().is_some() && self.can_ask(id, kind)
+        };
+        let mut out = self.tasks.iter().filter(is_out);
+        let mut newest = out.next()?;
+        for other in out {
+            let is_same = match (&newest.1.task.caller, &other.1.task.caller) {
+                (Some(one), Some(other)) => one.is_same_host(other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            if !is_same {
+                return None;
+            }
+            newest = [newest, other]
+                .into_iter()
+                .max_by_key(|it| it.1.task.created_at)?;
+        }
+        Some(newest.0.clone())
+    }
+
+    /// Whether a task has a call in the current session. A call of the modern era counts only as a server task.
+    pub(super) fn is_in_session(&self, active: &ActiveTask) -> bool {
+        let is_out = active.attempt().is_some_and(|attempt| {
+            matches!(attempt.phase, Phase::Sent | Phase::Open)
+                && attempt.session_number == self.record.session_number
+        });
+        active.task.is_open()
+            && active.is_active()
+            && (active.served.is_some() || is_out && !active.is_modern())
+    }
+
+    /// The calls that may have caused what the server sends beside all of them.
+    pub(super) fn calls_in_session(&self) -> Vec<TaskId> {
+        let tasks = self.tasks.iter();
+        let in_session = tasks.filter(|(_, active)| self.is_in_session(active));
+        in_session.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The only call that can have caused a log line of this stream, unless the line is a replay of what it has.
+    pub(super) fn task_of_standalone_log(&self, event_id: Option<&str>) -> Option<TaskId> {
+        let tasks = self.tasks.iter();
+        let mut in_session =
+            tasks.filter(|(_, active)| self.standalone.is_being_read && self.is_in_session(active));
+        let (id, active) = in_session.next()?;
+        let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
+        (is_new && in_session.next().is_none()).then(|| id.clone())
+    }
+
+    /// A call of the only host with calls, if there is one: a program's log message is for this host.
+    pub(super) fn task_of_process_log(&self) -> Option<TaskId> {
+        if !self.record.is_process() || !self.is_listened_to() || self.has_forwards() {
+            return None;
+        }
+        self.newest_of_one_host(QuestionKind::Elicitation)
+    }
+}

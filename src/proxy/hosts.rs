@@ -91,6 +91,11 @@ pub(super) fn cancels_of(name: &str) -> Cancels {
     known.map(|(.., cancels)| *cancels).unwrap_or_default()
 }
 
+/// When a call gets a ticket whose host gives up after `limit`.
+pub fn patience_before(limit: Duration) -> Duration {
+    limit.mul_f64(PART_OF_LIMIT)
+}
+
 /// How long a call of this host is held before it gets a ticket; `None`: until its end. `seen`: the earliest time at which
 /// it has given up before.
 pub(super) fn patience(
@@ -98,15 +103,14 @@ pub(super) fn patience(
     limit: Option<Limit>,
     seen: Option<Duration>,
 ) -> Option<Duration> {
-    let before = |limit: Duration| limit.mul_f64(PART_OF_LIMIT);
     let by_table = match (choice, limit) {
         (PatienceChoice::Fixed(patience), _) => Some(patience),
         (PatienceChoice::Unlimited, _) => return None,
         (PatienceChoice::ByHost, Some(Limit::None)) => None,
-        (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(before(limit)),
+        (PatienceChoice::ByHost, Some(Limit::After(limit))) => Some(patience_before(limit)),
         (PatienceChoice::ByHost, None) => Some(UNKNOWN),
     };
-    let by_experience = seen.map(|seen| before(seen).max(LEAST));
+    let by_experience = seen.map(|seen| patience_before(seen).max(LEAST));
     by_table.into_iter().chain(by_experience).min()
 }
 

@@ -16,5 +16,5 @@ mod rounds;
 mod ticket;
 mod tool_list;
 
-pub use hosts::CLAUDE_CODE_LIMIT;
+pub use hosts::{CLAUDE_CODE_LIMIT, patience_before};
 pub use machine::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable};

@@ -278,6 +278,30 @@ fn no_server_gets_the_secret_of_another() {
 }
 
 #[test]
+fn what_only_the_host_can_fill_in_is_translated_or_skipped() {
+    let home = Home::new();
+    let text = r#"{"mcp": {
+        "one": {"type": "local", "command": ["npx", "--dir={env:DIR}"], "environment": {"JOURNAL": "{env:OCJ}"}, "timeout": 12000},
+        "two": {"type": "local", "command": ["npx", "{file:~/x}"]}}}"#;
+    let path = home.write(".config/opencode/opencode.json", text);
+    let ran = home.run(&["wrap", "opencode", "--yes"]);
+    assert!(ran.err.contains("skipped two: "), "{ran:#?}");
+    let wrapped = read(&path);
+    let one = r#""proxy","one","--patience","9600ms"]"#;
+    assert!(
+        wrapped.contains(one) && wrapped.contains("{file:~/x}"),
+        "{wrapped}"
+    );
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(
+        config.contains("${OCJ}") && config.contains("--dir=${DIR}"),
+        "{config}"
+    );
+    home.ok(&["unwrap", "opencode", "--yes"]);
+    assert_eq!(read(&path), text);
+}
+
+#[test]
 fn secrets_of_other_servers_are_not_shown() {
     let home = Home::new();
     let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk-0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;

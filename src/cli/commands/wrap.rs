@@ -1,6 +1,6 @@
 //! `wrap` and `unwrap`: put `longhaul proxy` in place of servers in the configuration of agents' hosts, and take it out.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -19,6 +19,8 @@ use crate::{
             files_of, host_names,
         },
     },
+    domain::text,
+    proxy::patience_before,
 };
 
 /// `wrap`.
@@ -200,7 +202,11 @@ fn wrap_file(
         needs.extend(report.needs.iter().map(|need| format!("{name}: {need}")));
         let command = ProxyCommand {
             program: program()?,
-            args: proxy_args(context, name),
+            args: [
+                proxy_args(context, name),
+                patience_args(file.file.host, entry),
+            ]
+            .concat(),
             env: passed,
             forwarded: report.variables.clone(),
         };
@@ -271,6 +277,21 @@ fn proxy_args(context: &Context<'_>, server: String) -> Vec<String> {
     let session = context.global.session.iter();
     let session = session.flat_map(|name| ["--session".to_owned(), name.clone()]);
     session.chain(["proxy".to_owned(), server]).collect()
+}
+
+/// `--patience`, if the entry sets how long its host waits for a call: the proxy can't see that.
+fn patience_args(host: &str, entry: &WrappableEntry) -> Vec<String> {
+    let (key, unit) = match host {
+        "codex" => ("tool_timeout_sec", 1.0),
+        "goose" => ("timeout", 1.0),
+        "gemini" | "opencode" => ("timeout", 0.001),
+        _ => return Vec::new(),
+    };
+    let limit = entry.fields.get(key).and_then(Value::as_f64);
+    let limit = limit.and_then(|limit| Duration::try_from_secs_f64(limit * unit).ok());
+    let patience = limit.map(|limit| text::duration(patience_before(limit)));
+    let patience = patience.filter(|patience| text::parse_duration(patience).is_ok());
+    patience.map_or_else(Vec::new, |patience| vec!["--patience".to_owned(), patience])
 }
 
 /// Shows the changes and asks.

@@ -252,7 +252,7 @@ impl<'e> EntryReader<'e> {
         let what = format!("its {header} header");
         check_letters(value, &what)?;
         let mut value = self.normalize_variables(&what, value)?;
-        if is_secret(header, &value) {
+        if is_secret(header, &value) || value.contains("{file:") {
             let variable = variable_for(self.name, header);
             let is_scheme = |word: &str| {
                 ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
@@ -277,7 +277,9 @@ impl<'e> EntryReader<'e> {
     /// Writes every variable as `${NAME}`.
     fn normalize_variables(&mut self, what: &str, value: &str) -> Result<String, SkipReason> {
         let mut written = String::new();
-        let mut rest = value;
+        // opencode writes `{env:NAME}`.
+        let value = value.replace("${env:", "{env:").replace("{env:", "${env:");
+        let mut rest = value.as_str();
         while let Some((before, after)) = rest.split_once('$') {
             written.push_str(before);
             if let Some((inner, later)) = after.strip_prefix('{').and_then(|it| it.split_once('}'))
@@ -361,9 +363,12 @@ impl<'e> EntryReader<'e> {
                     .as_str()
                     .ok_or_else(|| SkipReason::malformed("its args", "are not all strings"))?;
                 let arg = self.editor.fill(arg);
-                args.push(match program_variable(&arg) {
-                    Some(_) => self.normalize_variables("its command", &arg)?,
-                    None => arg,
+                let has_variable = program_variable(&arg).is_some()
+                    || self.dialect == Dialect::Gemini && arg.contains('$');
+                args.push(if has_variable {
+                    self.normalize_variables("its command", &arg)?
+                } else {
+                    arg
                 });
             }
         }
@@ -375,8 +380,8 @@ impl<'e> EntryReader<'e> {
             }
             (cwd, directory) => cwd.or_else(|| directory.clone()),
         };
-        let of_cwd = || program_variable(cwd.as_deref()?);
-        if let Some(name) = program_variable(&command).or_else(of_cwd) {
+        let mut texts = std::iter::once(&command).chain(&args).chain(&cwd);
+        if let Some(name) = texts.find_map(|text| program_variable(text)) {
             return Err(SkipReason::ForeignVariable {
                 what: "its command or directory".to_owned(),
                 variable: name.to_owned(),
@@ -425,7 +430,7 @@ impl<'e> EntryReader<'e> {
         };
         check_letters(&value, &what)?;
         let written = self.normalize_variables(&what, &value)?;
-        if is_secret(name, &written) {
+        if is_secret(name, &written) || written.contains("{file:") {
             self.unset.push(UnsetVariable {
                 name: name.to_owned(),
                 written: value,
@@ -475,15 +480,20 @@ fn parse_url(text: &str) -> Result<Url, SkipReason> {
 
 /// The first variable in the text that is in the syntax of another program.
 fn program_variable(text: &str) -> Option<&str> {
+    let has_default = |name: &str| {
+        name.split_once(":-")
+            .is_some_and(|(name, _)| is_variable(name))
+    };
     let mut names = text
-        .split("${")
+        .split('{')
         .skip(1)
         .filter_map(|rest| Some(rest.split_once('}')?.0));
     names.find(|name| {
         EDITOR_VARIABLES.contains(name)
-            || name.starts_with("env:")
-            || name.starts_with("input:")
-            || name.contains(":-")
+            || ["env:", "file:", "input:"]
+                .iter()
+                .any(|kind| name.starts_with(kind))
+            || has_default(name)
     })
 }
 

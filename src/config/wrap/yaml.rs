@@ -77,6 +77,12 @@ pub(super) fn wrapped(original: &str, name: &str, command: &ProxyCommand) -> Str
     let mut lines = original.split_inclusive('\n');
     let head = lines.next().unwrap_or_default();
     let outer = indent(head);
+    if let Some(members) = flow_members(original) {
+        let members = members.into_iter();
+        let kept = members.filter(|(key, _)| !REPLACED.contains(&key.as_str()));
+        let members = Value::Object(replacements(command).into_iter().chain(kept).collect());
+        return format!("{}{name}: {members}{end}", " ".repeat(outer));
+    }
     let mut level = None;
     let mut kept = String::new();
     let mut is_kept = true;
@@ -93,7 +99,34 @@ pub(super) fn wrapped(original: &str, name: &str, command: &ProxyCommand) -> Str
         }
     }
     let inner = " ".repeat(level.unwrap_or(outer + 2));
-    let mut members: Map<String, Value> = Map::new();
+    // JSON is YAML too.
+    let lines = replacements(command).into_iter();
+    let lines: Vec<String> = lines
+        .map(|(key, value)| format!("{inner}{key}: {value}{end}"))
+        .collect();
+    let members = lines.concat();
+    let kept = if kept.is_empty() || kept.ends_with('\n') {
+        kept
+    } else {
+        format!("{kept}{end}")
+    };
+    format!("{head}{members}{kept}")
+}
+
+/// The members of an entry in flow style: `lab: {type: stdio, cmd: npx}`.
+fn flow_members(original: &str) -> Option<Map<String, Value>> {
+    let head = original.lines().next()?;
+    let (_, value) = head.split_once(':')?;
+    if value.trim().is_empty() || value.trim_start().starts_with('#') {
+        return None;
+    }
+    let entry: Map<String, Value> = serde_saphyr::from_str(original).ok()?;
+    entry.into_iter().next()?.1.as_object().cloned()
+}
+
+/// The members that start the proxy.
+fn replacements(command: &ProxyCommand) -> Map<String, Value> {
+    let mut members = Map::new();
     members.insert("type".to_owned(), json!("stdio"));
     members.insert("cmd".to_owned(), json!(command.program));
     members.insert("args".to_owned(), json!(command.args));
@@ -102,23 +135,7 @@ pub(super) fn wrapped(original: &str, name: &str, command: &ProxyCommand) -> Str
         let env = env.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
         members.insert("envs".to_owned(), Value::Object(env.collect()));
     }
-    // JSON is YAML too.
-    let lines = members.iter();
-    let lines: Vec<String> = lines
-        .map(|(key, value)| format!("{inner}{key}: {value}{end}"))
-        .collect();
-    let members = lines.concat();
-    let key = if head.trim().ends_with(':') {
-        head.to_owned()
-    } else {
-        format!("{}{name}:{end}", " ".repeat(outer))
-    };
-    let kept = if kept.is_empty() || kept.ends_with('\n') {
-        kept
-    } else {
-        format!("{kept}{end}")
-    };
-    format!("{key}{members}{kept}")
+    members
 }
 
 #[cfg(test)]
@@ -166,7 +183,24 @@ mod tests {
     }
 
     #[test]
-    fn flow_style_is_refused() {
+    fn an_entry_in_flow_style_keeps_its_other_members() {
+        let text = "extensions:\n  lab: {type: stdio, cmd: npx, args: [-y], name: lab, enabled: true, timeout: 9}\n";
+        let entry = entries(text).unwrap().remove(0);
+        let command = ProxyCommand {
+            program: "longhaul".to_owned(),
+            args: vec!["proxy".to_owned(), "lab".to_owned()],
+            env: Vec::new(),
+            forwarded: Vec::new(),
+        };
+        let lab = wrapped(text.get(entry.range).unwrap(), "lab", &command);
+        let lab = entries(&format!("extensions:\n{lab}")).unwrap().remove(0);
+        assert!(lab.is_wrapped());
+        assert_eq!(lab.fields.get("enabled"), Some(&json!(true)));
+        assert_eq!(lab.fields.get("timeout"), Some(&json!(9)));
+    }
+
+    #[test]
+    fn flow_style_of_all_is_refused() {
         assert!(entries("extensions: {lab: {type: stdio}}\n").is_err());
     }
 }

@@ -55,7 +55,7 @@ impl Proxy {
             *task == view.task.id
                 && !open.any(|question| question.has_key(key) && question.asked_at == *asked_at)
         };
-        self.withdraw("answered on longhaul's screen", is_answered);
+        self.withdraw("answered in longhaul", is_answered);
     }
 
     /// Tells the host that some questions need no answer any more.

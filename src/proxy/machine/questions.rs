@@ -18,7 +18,9 @@ impl Proxy {
     /// Asks the host what is new, and takes back what was answered elsewhere.
     pub(super) fn relay_questions(&mut self, view: &TaskView) {
         self.withdraw_answered(view);
-        if view.task.questions.is_empty() || !self.follows(&view.task.id) {
+        // Some servers give up on a question and end their call.
+        let is_over = view.task.status.is_settled();
+        if is_over || view.task.questions.is_empty() || !self.follows(&view.task.id) {
             return;
         }
         if self.host.is_modern {
@@ -41,6 +43,7 @@ impl Proxy {
     }
 
     fn withdraw_answered(&mut self, view: &TaskView) {
+        let is_over = view.task.status.is_settled();
         let is_answered = |relayed: &Relayed| {
             let Relayed::Question {
                 task,
@@ -51,11 +54,17 @@ impl Proxy {
             else {
                 return false;
             };
-            let mut open = view.task.questions.iter().filter(|it| it.is_open());
+            let questions = view.task.questions.iter();
+            let mut open = questions.filter(|it| !is_over && it.is_open());
             *task == view.task.id
                 && !open.any(|question| question.has_key(key) && question.asked_at == *asked_at)
         };
-        self.withdraw("answered in longhaul", is_answered);
+        let reason = if is_over {
+            "the call has ended"
+        } else {
+            "answered in longhaul"
+        };
+        self.withdraw(reason, is_answered);
     }
 
     /// Tells the host that some questions need no answer any more.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
-    Forwarded, Introduction, ProtocolVersion, ServerName, SessionEvent, SessionRequest,
-    SessionRequestId, SessionResponse, Stamp, Task, TaskView, Wall,
+    Forwarded, Introduction, ProtocolVersion, Question, QuestionKind, QuestionSource, ServerName,
+    SessionEvent, SessionRequest, SessionRequestId, SessionResponse, Stamp, Status, Task, TaskView,
+    Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -27,10 +28,13 @@ impl Bench {
 
     /// After the handshake of a host with a server of this revision.
     fn connected(server: ProtocolVersion) -> Self {
+        Self::connected_with(server, &json!({}))
+    }
+
+    fn connected_with(server: ProtocolVersion, capabilities: &Value) -> Self {
         let mut bench = Self::new();
         let info = json!({"name": "test-host", "version": "1"});
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
         let (number, _) = bench.asks(&request(1, "initialize", &params.to_string()));
         bench.introduce(number, server);
         bench.hears(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
@@ -290,6 +294,41 @@ fn a_task_is_cancelled_only_once() {
     let params = json!({"taskId": task.as_str()}).to_string();
     let (number, _) = bench.asks(&request(4, "tasks/cancel", &params));
     assert_eq!(cancels(&bench.answer(number, SessionResponse::Accepted)), 0);
+}
+
+#[test]
+fn a_question_ends_with_its_call() {
+    let forms = json!({"elicitation": {"form": {}}});
+    let mut bench = Bench::connected_with(ProtocolVersion::V20251125, &forms);
+    let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
+    let SessionRequest::Start(call) = asked else {
+        panic!("{asked:?}");
+    };
+    bench.answer(number, SessionResponse::Started(call.id.clone()));
+    let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+    view.task.questions.push(Question {
+        key: "1.0".to_owned(),
+        earlier: Vec::new(),
+        kind: QuestionKind::Elicitation,
+        source: QuestionSource::TaskInput,
+        request: r#"{"message":"go on?"}"#.to_owned(),
+        asked_at: Wall(0),
+        answer: None,
+        is_delivered: false,
+        is_unsent: false,
+        shared_with: Vec::new(),
+    });
+    let mut sent = |view: &TaskView, method: &str| {
+        let event = SessionEvent::Task(Arc::new(view.clone()));
+        let effects = bench.takes(ProxyInput::Session(event));
+        let is_it = |it: &&Effect| matches!(it, Effect::ToHost(line) if line.contains(method));
+        effects.iter().filter(is_it).count()
+    };
+    assert_eq!(sent(&view, "elicitation/create"), 1);
+    // The server gave up on it and ended the call.
+    view.task.status = Status::Completed;
+    assert_eq!(sent(&view, "notifications/cancelled"), 1);
+    assert_eq!(sent(&view, "elicitation/create"), 0);
 }
 
 #[test]

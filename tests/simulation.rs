@@ -72,6 +72,7 @@ mod simulation {
             1_004_018_521,
             1_004_041_579,
             5_014_991,
+            1_007_005_751,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -231,9 +231,7 @@ fn the_screen_exports_to_a_file_that_is_not_there_yet() {
     screen.wait_for("the name");
     let mut save = |until: &str| {
         screen.press("E");
-        screen.wait_for(&format!("Export {id}"));
-        screen.press("j");
-        screen.wait_for(&format!("{id}.json"));
+        screen.wait_for(&format!("export to: {id}.json"));
         screen.press("\x15");
         screen.press(file.to_str().unwrap());
         screen.press("\r");

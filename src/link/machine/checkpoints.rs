@@ -217,6 +217,9 @@ impl Link {
             return;
         };
         let asked = active.control.as_ref().map(|control| control.what);
+        let is_in_session = active
+            .attempt()
+            .is_some_and(|attempt| attempt.session_number == self.record.session_number);
         let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.
@@ -235,8 +238,11 @@ impl Link {
             // A live stream brings the outcome itself; what the list says of it is only a hint.
             (_, _) if is_live => {}
             (Verdict::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
-            // Not by us: in the modern era the end of our connection did, or the server's own.
-            (Verdict::Stopped, Some(ControlKind::Cancelling)) => {
+            // Not by us: in the modern era the end of our connection did, or the server's own. In a session that is gone, a
+            // cancel can't reach it any more.
+            (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Cancelling))
+                if verdict == Verdict::Stopped || !is_in_session =>
+            {
                 let message = "nothing was running; its checkpoint stays on the server";
                 self.stands(id, message);
                 self.conclude(id, Status::Cancelled, None);

@@ -13,6 +13,9 @@ pub(crate) enum WrapError {
     /// It has an error, or a form that can't be edited in place.
     #[error("{0}")]
     Form(&'static str),
+    /// The tables of a server in TOML, between which others stand.
+    #[error("the tables of server {0} are not in one place; move them together first")]
+    Scattered(String),
     /// It was changed by another program just now.
     #[error("it was changed by another program just now; run the command again")]
     Changed,

@@ -33,9 +33,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
     let fields_of = |name: &str| values.get(SERVERS)?.get(name)?.as_object().cloned();
     let mut entries = Vec::new();
     for (name, _) in servers.iter().filter(|(_, item)| item.is_table()) {
-        let range = region(text, name).ok_or(WrapError::Form(
-            "the tables of one server are not in one place",
-        ))?;
+        let range = region(text, name).ok_or_else(|| WrapError::Scattered(name.to_owned()))?;
         entries.push(WrappableEntry {
             name: name.to_owned(),
             fields: fields_of(name).unwrap_or_default(),

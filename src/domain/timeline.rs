@@ -24,7 +24,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// The name on the screen and in an export.
+    /// The name on the screen.
     pub fn label(self) -> &'static str {
         self.into()
     }

@@ -153,8 +153,6 @@ struct Outgoing {
     recorded_body: Option<String>,
     /// The body with its secrets.
     body: Option<Bytes>,
-    /// Fires once a body is being written.
-    on_sent: Option<oneshot::Sender<()>>,
 }
 
 /// A body that fires `on_sent` when it is first asked for its bytes, which is when there is a connection for them.
@@ -195,7 +193,7 @@ impl Inner {
             Ok(outgoing) => outgoing,
             Err(error) => return self.not_sent(&error),
         };
-        outgoing.on_sent = Some(on_sent);
+        let mut on_sent = Some(on_sent);
         let mut redirects = 0;
         let mut has_retried = false;
         loop {
@@ -206,7 +204,7 @@ impl Inner {
                 outgoing.headers.insert(AUTHORIZATION, value);
                 self.options.secrets.add_token(token);
             }
-            let response = match self.send_once(&mut outgoing, recorder).await {
+            let response = match self.send_once(&outgoing, &mut on_sent, recorder).await {
                 Ok(response) => response,
                 Err(event) => return Head::Final(event),
             };
@@ -256,14 +254,14 @@ impl Inner {
             headers,
             recorded_body,
             body,
-            on_sent: None,
         })
     }
 
-    /// Sends a request once and returns the response head.
+    /// Sends a request once and returns the response head. `on_sent` fires when the body is being written, the first time.
     async fn send_once(
         &self,
-        outgoing: &mut Outgoing,
+        outgoing: &Outgoing,
+        on_sent: &mut Option<oneshot::Sender<()>>,
         recorder: &ExchangeRecorder,
     ) -> Result<Response, ExchangeEvent> {
         let Outgoing {
@@ -271,7 +269,6 @@ impl Inner {
             url,
             headers,
             client: HttpClient { client, has_roots },
-            on_sent,
             ..
         } = outgoing;
         recorder.request(method, url, headers, outgoing.recorded_body.as_deref());

@@ -114,64 +114,50 @@ mod tests {
     use super::*;
     use crate::domain::text::width;
 
+    fn statuses(set: &Glyphs) -> [&'static str; 11] {
+        [
+            set.running,
+            set.reconnecting,
+            set.offline,
+            set.restored,
+            set.paused,
+            set.asks,
+            set.failed,
+            set.lost,
+            set.done,
+            set.cancelled,
+            set.unknown,
+        ]
+    }
+
     #[test]
     fn no_sign_of_a_status_or_of_the_timeline_has_two_meanings() {
         for set in [&UNICODE, &ASCII] {
-            let mut signs = vec![
-                set.running,
-                set.reconnecting,
-                set.offline,
-                set.restored,
-                set.paused,
-                set.asks,
-                set.failed,
-                set.lost,
-                set.done,
-                set.cancelled,
-                set.unknown,
-            ];
-            signs.sort_unstable();
-            assert!(signs.is_sorted_by(|one, next| one < next), "{signs:?}");
+            let [live, disconnected, _, unwatched, ..] = set.trail;
             let timeline = [
-                set.trail[0],
-                set.trail[1],
-                set.trail[3],
+                live,
+                disconnected,
+                unwatched,
                 set.paused,
                 set.asks,
+                set.restored,
             ];
-            let mut timeline = [&timeline[..], &[set.restored]].concat();
-            timeline.sort_unstable();
-            assert!(
-                timeline.is_sorted_by(|one, next| one < next),
-                "{timeline:?}"
-            );
+            for signs in [&statuses(set)[..], &timeline] {
+                let mut sorted = signs.to_vec();
+                sorted.sort_unstable();
+                assert!(sorted.is_sorted_by(|one, next| one < next), "{signs:?}");
+            }
         }
     }
 
     #[test]
     fn ascii_set_is_ascii_and_all_glyphs_are_one_column_wide() {
         for set in [&UNICODE, &ASCII] {
-            let signs = [
-                set.running,
-                set.reconnecting,
-                set.offline,
-                set.restored,
-                set.paused,
-                set.asks,
-                set.failed,
-                set.lost,
-                set.done,
-                set.cancelled,
-                set.unknown,
-                set.cursor,
-                set.new,
-                set.mark,
-                set.bar,
-                set.rest,
-                set.line,
-                set.more,
+            let others = [
+                set.cursor, set.new, set.mark, set.bar, set.rest, set.line, set.more,
             ];
-            for sign in signs.iter().chain(&set.wave).chain(&set.trail) {
+            let signs = statuses(set).into_iter().chain(others);
+            for sign in signs.chain(set.wave).chain(set.trail) {
                 assert_eq!(width(sign), 1, "{sign}");
             }
         }

@@ -217,7 +217,7 @@ impl Link {
             return;
         };
         let asked = active.control.as_ref().map(|control| control.what);
-        let is_in_session = active
+        let has_its_session = active
             .attempt()
             .is_some_and(|attempt| attempt.session_number == self.record.session_number);
         let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
@@ -241,7 +241,7 @@ impl Link {
             // Not by us: in the modern era the end of our connection did, or the server's own. In a session that is gone, a
             // cancel can't reach it any more.
             (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Cancelling))
-                if verdict == Verdict::Stopped || !is_in_session =>
+                if verdict == Verdict::Stopped || !has_its_session =>
             {
                 let message = "nothing was running; its checkpoint stays on the server";
                 self.stands(id, message);

@@ -19,8 +19,8 @@ impl Proxy {
     pub(super) fn relay_questions(&mut self, view: &TaskView) {
         self.withdraw_answered(view);
         // Some servers give up on a question and end their call.
-        let is_over = view.task.status.is_settled();
-        if is_over || view.task.questions.is_empty() || !self.follows(&view.task.id) {
+        let is_asking = !view.task.status.is_settled() && !view.task.questions.is_empty();
+        if !is_asking || !self.follows(&view.task.id) {
             return;
         }
         if self.host.is_modern {

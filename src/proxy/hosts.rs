@@ -67,7 +67,7 @@ const UNKNOWN: Duration = Duration::from_secs(50);
 const PART_OF_LIMIT: f64 = 0.8;
 
 /// The least patience that experience leads to.
-const LEAST: Duration = Duration::from_millis(500);
+pub(super) const LEAST: Duration = Duration::from_millis(500);
 
 /// The variable in which Claude Code keeps its limit in milliseconds. It is in the environment of the servers it starts.
 pub const CLAUDE_CODE_LIMIT: &str = "MCP_TOOL_TIMEOUT";

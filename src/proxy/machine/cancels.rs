@@ -9,6 +9,7 @@ use crate::{
     domain::{Collected, GaveUpReason, OnCancel, SessionRequest, TaskId, millis, text},
     proxy::{
         cancel::{Meaning, Written, meaning},
+        hosts,
         message::HostMessage,
     },
 };
@@ -156,10 +157,13 @@ impl Proxy {
             .map(|(task, (_, waited))| (task.clone(), *waited))
             .collect();
         for (task, waited) in repeated {
-            // Made again at once, so it was not a person who stopped it.
             self.cancels.due.remove(&task);
-            self.timed_out(task.clone(), waited);
-            let patience = self.patience();
+            if self.cancels.shows_limit(waited) {
+                self.timed_out(task.clone(), waited);
+            }
+            // In any case, the host must not wait for this call as long as before.
+            let before = hosts::patience_before(waited).max(hosts::LEAST);
+            let patience = self.patience().map(|patience| patience.min(before));
             let calls = self.calls.values_mut();
             let is_it =
                 |call: &&mut Call| call.role == CallRole::Call && call.task.as_ref() == Some(&task);

@@ -3,17 +3,21 @@
 use url::Url;
 
 /// Parts of the names of headers, variables and parameters that hold secrets.
-const SECRET_NAME_PARTS: [&str; 9] = [
+const SECRET_NAME_PARTS: [&str; 10] = [
     "auth",
     "token",
     "key",
     "secret",
     "passw",
+    "passphrase",
     "cookie",
     "credential",
     "session",
     "signature",
 ];
+
+/// The ends of such names.
+const SECRET_NAME_ENDS: [&str; 2] = ["pass", "pwd"];
 
 /// Authentication schemes, which precede a credential and are not secret.
 const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
@@ -38,6 +42,7 @@ const TOKEN_DIGITS: usize = 3;
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
+        || SECRET_NAME_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether any word of the text looks like a key or a token.
@@ -81,7 +86,17 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let has_password = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
     has_more && is_secret_name(name)
         || literal.iter().any(|text| looks_like_token(text))
+        || literal.iter().any(|text| has_secret_pair(text))
         || Url::parse(value).is_ok_and(has_password)
+}
+
+/// Whether the text has a part `NAME=VALUE`, as in a connection string or the query of a URL, whose name is that of a secret.
+fn has_secret_pair(text: &str) -> bool {
+    let mut parts = text.split([';', '&', '?', ',', ' ']);
+    parts.any(|part| {
+        let pair = part.split_once('=');
+        pair.is_some_and(|(name, value)| !value.trim().is_empty() && is_secret_name(name.trim()))
+    })
 }
 
 fn without_variables(value: &str) -> Vec<&str> {
@@ -128,6 +143,10 @@ mod tests {
             ("X-Region", "786512e2-9e0d-4c61-a1b2-5f0e12345678"),
             ("DATABASE_URL", "postgres://u:abcdefgh1jklmn0pqrs9@h/"),
             ("DATABASE_URL", "postgres://u:hunter2@h/"),
+            ("DB_PASS", "hunter2"),
+            ("PGPWD", "hunter2"),
+            ("CONN", "Server=h;User ID=u;Password=hunter2"),
+            ("DATABASE_URL", "postgres://h/?user=u&password=hunter2"),
         ] {
             assert!(is_secret(name, value), "{name}: {value}");
         }
@@ -139,6 +158,8 @@ mod tests {
             ("DATABASE_URL", "postgres://u:${PASSWORD}@h/"),
             ("PATH", "/usr/local/bin"),
             ("X-Tenant", ""),
+            ("CONN", "Server=h;User ID=u;Password=${PASSWORD}"),
+            ("PASSES", "3"),
         ] {
             assert!(!is_secret(name, value), "{name}: {value}");
         }

@@ -156,9 +156,8 @@ impl Negotiation {
 
 /// The revisions that a refusal names, as the server wrote them.
 pub(super) fn supported(error: Option<&RpcError>) -> Vec<String> {
-    let data = error.and_then(|error| error.data.as_ref());
-    let words = data.and_then(|data| data.get("supported")?.as_array());
-    let words = words.into_iter().flatten().filter_map(|word| word.as_str());
+    let words = error.map_or(Vec::new(), |error| error.list("supported"));
+    let words = words.iter().filter_map(|word| word.as_str());
     words.map(str::to_owned).collect()
 }
 

@@ -251,7 +251,7 @@ fn bounded(whole: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// Parses an error of any form; a malformed error still ends the call.
-fn rpc_error(raw: &RawValue) -> RpcError {
+pub fn rpc_error(raw: &RawValue) -> RpcError {
     #[derive(Default, Deserialize)]
     struct Parts<'a> {
         #[serde(borrow)]

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
 
 use crate::domain::{EventId, ProtocolVersion, text};
 
@@ -230,9 +231,38 @@ pub struct RpcError {
     /// The message, cut if it is long; not sanitized.
     #[serde(default, deserialize_with = "bounded_text")]
     pub message: String,
-    /// Additional data.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<serde_json::Value>,
+    /// Additional data: JSON text, as the server wrote it.
+    #[serde(
+        default,
+        deserialize_with = "raw_text",
+        serialize_with = "as_raw",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub data: Option<String>,
+}
+
+impl RpcError {
+    /// A list in its data.
+    pub fn list(&self, name: &str) -> Vec<Value> {
+        let data: Option<Value> =
+            (self.data.as_deref()).and_then(|data| serde_json::from_str(data).ok());
+        match data.as_ref().and_then(|data| data.get(name)) {
+            Some(Value::Array(list)) => list.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field so")]
+fn as_raw<S: serde::Serializer>(data: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    let raw = data.as_deref().map(serde_json::from_str::<&RawValue>);
+    let raw = raw.transpose().map_err(serde::ser::Error::custom)?;
+    raw.serialize(to)
+}
+
+fn raw_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let raw = Box::<RawValue>::deserialize(from)?;
+    Ok(Some(raw.get().to_owned()))
 }
 
 /// Deserializes a message of a server, cut to [`text::SERVER_TEXT_BYTES`].

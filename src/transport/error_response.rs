@@ -2,7 +2,7 @@
 //!
 //! Must not know about sockets. Invariant: whatever the body contains, the text stays short and nothing fails.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -11,12 +11,12 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 use super::frame::DEFAULT_CAP_BYTES;
 use super::sse::Sse;
-use crate::domain::text;
-use crate::protocol::{ExchangeEvent, HttpError, RpcError};
+use crate::protocol::{ExchangeEvent, HttpError, RpcError, rpc_error};
 
 /// Characters kept of a text body: enough for two lines on the screen.
 const TEXT_CHARS: usize = 300;
@@ -26,15 +26,15 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads an error response; `body` may be cut off anywhere.
 pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> HttpError {
-    let rpc_error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
-    let said = match &rpc_error {
+    let error = error_in(body).or_else(|| error_in(first_event(headers, body)?.as_bytes()));
+    let said = match &error {
         Some(error) if !error.message.trim().is_empty() => Some(one_line(&error.message)),
         _ => text_in(status, body),
     };
     HttpError {
         status: status.as_u16(),
         retry_after: retry_after(headers),
-        error: rpc_error,
+        error,
         server_text: said,
     }
 }
@@ -52,26 +52,16 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
 
 /// The JSON-RPC error in a body of any content type; in a batch, that of the first message.
 fn error_in(body: &[u8]) -> Option<RpcError> {
-    let value: Value = serde_json::from_slice(body).ok()?;
-    let response = match &value {
-        Value::Array(batch) => batch.first()?,
-        other => other,
-    };
-    let error = response.get("error")?.as_object()?;
-    let code = error.get("code").and_then(Value::as_i64);
-    let message = error.get("message").and_then(Value::as_str);
-    if code.is_none() && message.is_none() {
-        return None;
+    #[derive(Deserialize)]
+    struct Response<'b> {
+        #[serde(borrow)]
+        error: &'b RawValue,
     }
-    Some(RpcError {
-        code: code.unwrap_or_default(),
-        message: text::bounded(
-            Cow::Borrowed(message.unwrap_or_default()),
-            text::SERVER_TEXT_BYTES,
-        )
-        .into_owned(),
-        data: error.get("data").cloned(),
-    })
+    let batch: Vec<&RawValue> = serde_json::from_slice(body).unwrap_or_default();
+    let message = batch.first().map_or(body, |first| first.get().as_bytes());
+    let response: Response<'_> = serde_json::from_slice(message).ok()?;
+    let error = Some(response.error).filter(|error| error.get().starts_with('{'))?;
+    Some(rpc_error(error)).filter(|error| error.code != 0 || !error.message.is_empty())
 }
 
 fn first_event(headers: &HeaderMap, body: &[u8]) -> Option<String> {
@@ -183,7 +173,7 @@ mod tests {
         let body = format!(r#"{{"error":{{"code":1,"message":"{long}"}}}}"#);
         let error = read(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
         let (rpc_error, said) = (error.error.unwrap(), error.server_text.unwrap());
-        assert!(rpc_error.message.len() < text::SERVER_TEXT_BYTES + 100);
+        assert!(rpc_error.message.len() < crate::domain::text::SERVER_TEXT_BYTES + 100);
         assert!(said.len() <= TEXT_CHARS);
     }
 

@@ -440,7 +440,7 @@ impl Server {
         let error = RpcError {
             code,
             message: format!("error {code}"),
-            data,
+            data: data.map(|data| data.to_string()),
         };
         let refusal = HttpError {
             status,

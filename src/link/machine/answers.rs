@@ -488,12 +488,11 @@ impl Link {
 
     /// Ends a task with a JSON-RPC error of the server.
     pub(super) fn fail_with(&mut self, id: &TaskId, kind: TaskErrorKind, error: RpcError) {
-        let data = error.data.map(|data| data.to_string());
         let error = TaskError {
             kind,
             code: Some(error.code),
             message: error.message,
-            data: data.filter(|data| data.len() <= ERROR_DATA_BYTES),
+            data: error.data.filter(|data| data.len() <= ERROR_DATA_BYTES),
         };
         self.conclude(id, Status::Failed, Some(error));
     }

@@ -197,13 +197,10 @@ impl Link {
 
     /// Code -32042 of 2025-11-25: URLs have to be visited before the call is made again.
     pub(super) fn call_wants_visits(&mut self, id: &TaskId, error: &RpcError) -> bool {
-        let list = error
-            .data
-            .as_ref()
-            .and_then(|data| data.get("elicitations")?.as_array().cloned());
-        let Some(list) = list.filter(|list| !list.is_empty()) else {
+        let list = error.list("elicitations");
+        if list.is_empty() {
             return false;
-        };
+        }
         self.end_attempt_for_round(id, None);
         for (place, params) in list.iter().enumerate() {
             let named = params.get("elicitationId").and_then(|id| id.as_str());

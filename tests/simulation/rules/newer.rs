@@ -29,7 +29,7 @@ fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
         error: Some(longhaul::protocol::RpcError {
             code,
             message: "no".to_owned(),
-            data,
+            data: data.map(|data| data.to_string()),
         }),
         server_text: None,
     }))

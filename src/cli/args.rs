@@ -81,8 +81,7 @@ Contents:
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
   --trace           with call, watch, tools, servers test and the screen: records every
-                    server in the session, until the keeper (or the --no-keeper process) exits;
-                    with doctor: records only doctor's requests, if no keeper is running
+                    server in the session, until the keeper (or the --no-keeper process) exits
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
 

@@ -43,7 +43,7 @@ pub use keeper::{
 };
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};
-pub use probe::{Flow, Obstacle, Probe, Recording, Stateful, probe};
+pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
 pub use relay::{RelayError, relay};
 pub use saved::{ReadError, read_saved};
 pub use session::Session;

@@ -17,8 +17,8 @@ use crate::{
         screen::capabilities,
     },
     config,
-    domain::{ColorDepth, DesktopProtocol, ServerName, text},
-    engine::{ProcessRole, Recording},
+    domain::{ColorDepth, DesktopProtocol, text},
+    engine::ProcessRole,
     store::{DriverLock, Paths, Reader, StoreError},
     term::{caps::NotificationSupport, osc::Multiplexer},
 };
@@ -358,33 +358,4 @@ pub(super) fn proxies(checks: &mut Checks) {
     if !is_any {
         checks.ok("no HTTP proxy set in the environment");
     }
-}
-
-/// Where to record the requests to a server, if recording is on. Only the driver may write the record while there is one.
-pub(super) fn recording<'c>(
-    context: &'c Context<'_>,
-    server: &'c ServerName,
-    checks: &mut Checks,
-) -> Option<Recording<'c>> {
-    let is_traced = context.configured(server).is_some_and(|it| it.trace);
-    if !(context.global.trace || is_traced) {
-        return None;
-    }
-    if let Some(pid) = DriverLock::holder(&context.paths) {
-        let message = format!(
-            "not recorded, because only the process that runs the calls of this session ({pid}) can record"
-        );
-        let flags = context.flags();
-        let next = format!(
-            "run `longhaul{flags} --trace servers test {}`, which records its traffic",
-            text::shell_word(server.as_str())
-        );
-        checks.warning(message, next);
-        return None;
-    }
-    Some(Recording {
-        paths: &context.paths,
-        server,
-        clock: context.clock,
-    })
 }

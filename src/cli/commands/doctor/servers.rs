@@ -12,22 +12,19 @@ use url::Url;
 use crate::{
     auth::TokenState,
     cli::{
-        commands::doctor::{machine::recording, report::Checks},
+        commands::doctor::report::Checks,
         context::Context,
         environment::block_on,
         error::CliError,
         target::{TargetChoice, Targets},
     },
     domain::{
-        CheckpointConvention, Era, Program, ProtocolVersion, ServerConfig, ServerName,
-        ServerObstacle as Needs, ServerRef, server_url, text,
+        Era, Program, ProtocolVersion, ServerConfig, ServerName, ServerObstacle as Needs,
+        ServerRef, server_url, text,
     },
-    engine::{Flow, Obstacle, Probe, Stateful, probe},
+    engine::{Flow, Obstacle, Probe, probe},
     store::Reader,
 };
-
-/// The most checkpoint tools listed by name.
-const MAX_NAMED_TOOLS: usize = 4;
 
 pub(super) fn servers(context: &Context<'_>, checks: &mut Checks) {
     checks.about("servers");
@@ -79,19 +76,13 @@ fn check_server(
         let value = format!("Bearer {}", secret.expose_secret());
         headers.push(("Authorization".to_owned(), value.into()));
     }
-    let recording = recording(context, &server.name, checks);
-    let mut probe = block_on(async { Ok(probe(url, headers, recording).await) })?;
-    if let Some(why) = &probe.unrecorded {
-        checks.warning(why.clone(), "the checks still ran");
-    }
-    let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && probe.modern.is_none();
+    let mut probe = block_on(async { Ok(probe(url, headers).await) })?;
+    let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && !probe.is_modern;
     if needs_login && matches!(token, TokenState::Expired) {
         let next = "the next call renews it if it can";
         checks.warning("its sign-in token has expired", next);
         return Ok(());
     }
-    let configured = context.configured(&server.name);
-    let convention = configured.map_or_else(Default::default, |it| it.checkpoint.clone());
     // Calls of a pinned server use no other revision.
     let links = context.reader()?.links()?;
     let link = links.iter().find(|link| link.name == server.name);
@@ -99,13 +90,13 @@ fn check_server(
         .and_then(|link| link.pinned_version)
         .map(ProtocolVersion::era)
     {
-        Some(Era::Stateful) => probe.modern = None,
-        Some(Era::Modern) if probe.modern.is_some() => {
+        Some(Era::Stateful) => probe.is_modern = false,
+        Some(Era::Modern) if probe.is_modern => {
             probe.stateful = Err(Obstacle::Refused(0));
         }
         _ => {}
     }
-    report(url, &probe, &advice, &convention, checks);
+    report(url, &probe, &advice, checks);
     Ok(())
 }
 
@@ -289,18 +280,12 @@ fn probe_targets(
     Ok(found)
 }
 
-fn report(
-    url: &str,
-    probe: &Probe,
-    advice: &CredentialAdvice,
-    convention: &CheckpointConvention,
-    checks: &mut Checks,
-) {
+fn report(url: &str, probe: &Probe, advice: &CredentialAdvice, checks: &mut Checks) {
     let origin = server_url::origin(url);
     let origin = origin.unwrap_or_else(|| server_url::redacted(url).into_owned());
     let answered = match &probe.stateful {
         Ok(answered) => Some(answered),
-        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.modern.is_some() => None,
+        Err(Obstacle::Refused(_) | Obstacle::Strange(_)) if probe.is_modern => None,
         Err(obstacle) => return report_failure(&origin, obstacle, advice, checks),
     };
     let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
@@ -314,7 +299,7 @@ fn report(
     let Some(answered) = answered else {
         let message = format!("{origin} answers {tls}: MCP 2026-07-28");
         checks.ok(message);
-        return report_resumability(None, probe.modern, convention, checks);
+        return;
     };
     let who = answered.server_info.as_deref().unwrap_or("unnamed server");
     checks.ok(format!(
@@ -322,7 +307,6 @@ fn report(
         answered.took.as_millis(),
         answered.version
     ));
-    report_resumability(Some(answered), probe.modern, convention, checks);
     match answered.flow {
         Flow::AtOnce(took) => checks.ok(
             format!("its stream is not buffered (first bytes after {} ms)", took.as_millis()),
@@ -333,11 +317,8 @@ fn report(
              streams back, which would delay or hide progress",
             "if there is a proxy, turn off its buffering (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
         ),
-        Flow::HeldBack | Flow::Silent => checks.ok(
-            "its stream is open but silent, so a buffering proxy cannot be ruled out",
-        ),
-        Flow::NoStream => checks.ok(
-            "it has no standalone stream, so a buffering proxy cannot be ruled out",
+        Flow::HeldBack | Flow::Unknown => checks.ok(
+            "it sends nothing without a call, so a buffering proxy cannot be ruled out",
         ),
     }
 }
@@ -373,43 +354,5 @@ fn report_failure(
             ),
             "check that this is the URL of its MCP endpoint",
         ),
-    }
-}
-
-/// Reports the ways in which a call to the server can be resumed.
-fn report_resumability(
-    stateful: Option<&Stateful>,
-    modern: Option<bool>,
-    convention: &CheckpointConvention,
-    checks: &mut Checks,
-) {
-    let mut ways: Vec<String> = Vec::new();
-    if modern == Some(true) {
-        ways.push("MCP 2026-07-28 tasks".to_owned());
-    }
-    if let Some(stateful) = stateful {
-        if stateful.tasks.is_some() {
-            ways.push("MCP 2025-11-25 tasks".to_owned());
-        }
-        let tools = stateful.checkpoint_tools(convention);
-        if !tools.is_empty() {
-            let named = text::first_of(&tools, MAX_NAMED_TOOLS);
-            ways.push(format!("checkpoints ({named})"));
-        }
-        if stateful.gives_ids == Some(true) {
-            ways.push("event ids in its streams".to_owned());
-        }
-    }
-    if ways.is_empty() {
-        let next = "`longhaul servers test` shows what that does to calls of each tool";
-        let message = if stateful.is_some_and(|stateful| stateful.gives_ids.is_none()) {
-            "found no way to resume its calls yet; the first call shows whether its streams have event ids"
-        } else {
-            "found no way to resume a call, so losing the connection may end it"
-        };
-        checks.warning(message, next);
-    } else {
-        let message = format!("ways to resume its calls: {}", ways.join(", "));
-        checks.ok(message);
     }
 }

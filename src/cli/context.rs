@@ -93,7 +93,7 @@ impl Context<'_> {
 
     /// The configured server named `name`; none if the configuration cannot be read.
     pub(super) fn configured(&self, name: &ServerName) -> Option<&ServerConfig> {
-        self.config.as_ref().ok()?.server(name.as_str())
+        self.config.as_ref().ok()?.entry(name)
     }
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.

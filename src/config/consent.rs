@@ -161,7 +161,7 @@ pub(crate) fn consent_on_screen(
 ) -> Result<Consent, ConfigError> {
     let path = path();
     let config = read(path.as_deref())?;
-    let server = config.server(name.as_str());
+    let server = config.entry(name);
     if let Some(server) = server.filter(|it| it.withheld.is_some()) {
         let program = server.program.as_ref().map(bound);
         let (to_agree, digest) = match (&program, &server.url) {
@@ -183,8 +183,8 @@ pub(crate) fn consent_on_screen(
         }
         let mut edit = ConfigEdit::open(path.clone())?;
         match &program {
-            Some(program) => edit.approve(name.as_str(), program),
-            None => edit.consent(name.as_str(), &digest),
+            Some(program) => edit.approve(server.name.as_str(), program),
+            None => edit.consent(server.name.as_str(), &digest),
         };
         edit.save()?;
         return Ok(Consent {

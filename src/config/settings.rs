@@ -100,9 +100,15 @@ impl Config {
         self.servers.iter().find(|it| it.name.as_str() == name)
     }
 
+    /// The entry that a server of the session has.
+    pub(crate) fn entry(&self, name: &ServerName) -> Option<&ServerConfig> {
+        let of_other = || self.server(name.entry()?).filter(|it| it.program.is_some());
+        self.server(name.as_str()).or_else(of_other)
+    }
+
     /// The names of a server's checkpoint tools and their arguments.
     pub(crate) fn convention(&self, server: &ServerName) -> CheckpointConvention {
-        let own = self.server(server.as_str());
+        let own = self.entry(server);
         own.map(|it| it.checkpoint.clone()).unwrap_or_default()
     }
 

@@ -117,6 +117,23 @@ impl ServerName {
         Self(name.unwrap_or_else(|| base.to_owned()))
     }
 
+    /// The name of this server in a host's directory, e.g. `lab@app` for `/home/ada/app`.
+    #[must_use]
+    pub fn in_directory(&self, directory: &str, is_taken: impl Fn(&str) -> bool) -> Self {
+        let last = directory.rsplit('/').find(|part| !part.is_empty());
+        let plain = |letter: char| match letter {
+            letter if letter.is_alphanumeric() || "-_.".contains(letter) => letter,
+            _ => '-',
+        };
+        let last: String = last.unwrap_or_default().chars().map(plain).collect();
+        Self::free(&format!("{self}@{last}"), is_taken)
+    }
+
+    /// The entry of the configuration that a server named by [`Self::in_directory`] has.
+    pub fn entry(&self) -> Option<&str> {
+        Some(self.0.rsplit_once('@')?.0)
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -146,6 +163,17 @@ mod tests {
         let among = |taken: &[&str]| ServerName::free("lab", |name| taken.contains(&name));
         assert_eq!(among(&[]).as_str(), "lab");
         assert_eq!(among(&["lab", "lab-2"]).as_str(), "lab-3");
+    }
+
+    #[test]
+    fn a_server_in_a_directory_is_named_after_both() {
+        let lab = ServerName::new("lab");
+        let free = |_: &str| false;
+        let app = lab.in_directory("/home/ada/my app/", free);
+        assert_eq!((app.as_str(), app.entry()), ("lab@my-app", Some("lab")));
+        let second = lab.in_directory("/srv/my app", |name| name == app.as_str());
+        assert_eq!(second.as_str(), "lab@my-app-2");
+        assert_eq!(lab.entry(), None);
     }
 
     #[test]

@@ -30,14 +30,26 @@ pub enum UrlError {
 /// The URL for display, without query and fragment, which may contain a key.
 pub fn redacted(url: &str) -> Cow<'_, str> {
     match url.split_once(['?', '#']) {
-        Some((base, _)) => Cow::Owned(format!("{base}?…")),
-        None => Cow::Borrowed(url),
+        Some((base, _)) if !is_process(url) => Cow::Owned(format!("{base}?…")),
+        _ => Cow::Borrowed(url),
     }
 }
 
 /// The URL of a stdio server. It contains only the name; the command is in the config file.
 pub fn for_process(name: &str) -> String {
     format!("{PROCESS}{name}")
+}
+
+/// The URL of a stdio server that runs in a directory because a host does: its entry's name, and the directory.
+pub fn for_process_in(name: &str, directory: &str) -> String {
+    format!("{PROCESS}{name}#{directory}")
+}
+
+/// The entry and the directory in the URL of a stdio server that [`for_process_in`] made.
+pub fn process_in(url: &str) -> Option<(&str, &str)> {
+    let (name, _) = url.strip_prefix(PROCESS)?.split_once("#/")?;
+    let directory = url.get(PROCESS.len() + name.len() + 1..)?;
+    Some((name, directory))
 }
 
 /// Whether this is the URL of a stdio server.

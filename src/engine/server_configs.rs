@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::snapshots::ReaderId;
-use crate::domain::{ServerConfig, ServerConfigs, ServerName, Variables, server_url, text};
+use crate::domain::{
+    LinkRecord, ServerConfig, ServerConfigs, ServerName, Variables, server_url, text,
+};
 
 /// The maximum number of names in a sentence; the rest are counted.
 const LISTED: usize = 5;
@@ -38,6 +40,9 @@ pub(super) struct KnownConfigs {
     gone: BTreeMap<ServerName, Listed>,
     /// What the programs and headers of each file get, by file.
     surroundings: BTreeMap<String, Surroundings>,
+    /// The stdio servers that run in the directories of hosts: their entry and their directory.
+    #[serde(default)]
+    in_directories: BTreeMap<ServerName, (ServerName, String)>,
     /// What an unknown file has.
     #[serde(skip)]
     no_surroundings: Surroundings,
@@ -86,7 +91,7 @@ impl KnownConfigs {
         self.insecure.extend(from.filter(|_| config.insecure_http));
         let ServerConfigs {
             file: Some(file),
-            servers,
+            mut servers,
             mut variables,
             directory,
             ..
@@ -101,6 +106,7 @@ impl KnownConfigs {
         };
         self.surroundings.insert(file.clone(), surroundings);
         self.clashes.retain(|(reader, ..)| Some(*reader) != from);
+        servers.extend(self.in_directories_of(&servers));
         let is_theirs = |listed: &Listed| listed.file == file;
         let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
         let left: Vec<ServerName> = self
@@ -151,6 +157,41 @@ impl KnownConfigs {
             }
         }
         change
+    }
+
+    /// Remembers a server that runs in a host's directory, with the entry of the configuration that it shares.
+    pub(super) fn add_directory(&mut self, record: &LinkRecord) {
+        let Some((entry, directory)) = server_url::process_in(&record.url) else {
+            return;
+        };
+        let entry = ServerName::new(entry);
+        let of_entry = self.listed.get(&entry).cloned();
+        let place = (entry, directory.to_owned());
+        self.in_directories.insert(record.name.clone(), place);
+        let Some(Listed { file, server }) = of_entry else {
+            return;
+        };
+        for server in self.in_directories_of(&[server]) {
+            let (name, file) = (server.name.clone(), file.clone());
+            self.listed.entry(name).or_insert(Listed { file, server });
+        }
+    }
+
+    /// The servers that run the programs of these entries in the directories of hosts.
+    fn in_directories_of(&self, entries: &[ServerConfig]) -> Vec<ServerConfig> {
+        let servers = self.in_directories.iter();
+        let servers = servers.filter_map(|(name, (of, directory))| {
+            let entry = entries.iter().find(|entry| entry.name == *of)?;
+            let mut program = entry.program.clone()?;
+            program.cwd.get_or_insert_with(|| directory.clone());
+            Some(ServerConfig {
+                name: name.clone(),
+                url: Some(server_url::for_process_in(of.as_str(), directory)),
+                program: Some(program),
+                ..entry.clone()
+            })
+        });
+        servers.collect()
     }
 
     /// The current entry of a server.

@@ -299,6 +299,32 @@ fn only_what_has_no_effect_is_repeated_after_the_keeper_dies() {
 }
 
 #[test]
+fn a_program_runs_in_the_directory_of_its_host() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let directories = ["one/app", "two/app"].map(|name| kept.path().join(name));
+    for (directory, name) in directories.iter().zip(["asking@app", "asking@app-2"]) {
+        std::fs::create_dir_all(directory).unwrap();
+        let mut hosts = [(); 2].map(|()| AgentHost::start_in(directory, &kept, &["asking"]));
+        for host in &mut hosts {
+            let result = host.call("where", &json!({}));
+            let canonical = directory.canonicalize().unwrap();
+            assert_eq!(text(&result), canonical.display().to_string());
+        }
+        let tasks = kept.ok(&["ls", "--all", "--json"]).document();
+        assert_eq!(tasks[0]["server"], name, "{tasks:#}");
+        kept.ok(&["keeper", "stop"]);
+        let result = hosts[0].call("where", &json!({"after": "a restart"}));
+        assert!(text(&result).ends_with("app"), "{result}");
+        hosts.into_iter().for_each(AgentHost::close);
+    }
+    // Both share what the user allows or sets for the entry.
+    assert_eq!(heard(&kept).matches("initialize").count(), 4);
+    let shown = kept.ok(&["servers", "test", "asking@app"]);
+    assert!(shown.out.starts_with("asking@app: answers in"), "{shown:?}");
+}
+
+#[test]
 fn a_request_that_only_a_lost_host_can_answer_is_refused() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");

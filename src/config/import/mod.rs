@@ -205,15 +205,10 @@ pub(crate) fn import_entry(
     let mut editor = locations::editor_for(path);
     editor.directory = file.project.clone().or(editor.directory);
     let entry = formats::entry(path, name, fields, &editor);
-    let mut server = match entry.outcome {
+    let server = match entry.outcome {
         Ok(server) => server,
         Err(why) => return Ok((EntryReport::skipped(path, entry.name, &why), Vec::new())),
     };
-    if let Endpoint::Stdio(Program { cwd: None, .. }) = &server.endpoint {
-        let note = "runs in the directory of the host that uses it first, also for hosts in other directories; \
-                    set its cwd to change that";
-        server.notes.push(note.to_owned());
-    }
     let name = entry.name.trim().to_owned();
     let mut same_place = servers.configured.iter().filter_map(|known| {
         let (endpoint, passed) = server.with_own_variables(&known.name);

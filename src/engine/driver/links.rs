@@ -276,6 +276,7 @@ impl Driver<'_> {
             version: record.pinned_version,
             is_configured: false,
         };
+        self.configs.add_directory(&record);
         let tap = self.tracer.tap(&record.name);
         let is_configured = self
             .configs
@@ -530,8 +531,10 @@ impl Driver<'_> {
                 Ok(index)
             }
             (None, Some(url)) => {
-                Http::new(HttpOptions::new(url.clone()))
-                    .map_err(|error| RequestError::Usage(error.to_string()))?;
+                if !server_url::is_process(&url) {
+                    Http::new(HttpOptions::new(url.clone()))
+                        .map_err(|error| RequestError::Usage(error.to_string()))?;
+                }
                 let mut record = LinkRecord::new(server.name.clone(), url);
                 record.pinned_version = pinned;
                 self.add_link(record, server.headers, now);

@@ -8,6 +8,7 @@
 
 use std::{
     io::Write as _,
+    path::Path,
     process::{ChildStdin, Stdio},
 };
 
@@ -41,18 +42,33 @@ impl AgentHost {
         capabilities: &Value,
     ) -> Self {
         let mut host = Self::connect(kept, arguments);
+        host.shake_hands(name, capabilities);
+        host
+    }
+
+    /// The same in a directory that other hosts are not in.
+    pub(crate) fn start_in(directory: &Path, kept: &Kept, arguments: &[&str]) -> Self {
+        let mut host = Self::connect_in(directory, kept, arguments);
+        host.shake_hands("test-host", &json!({}));
+        host
+    }
+
+    fn shake_hands(&mut self, name: &str, capabilities: &Value) {
         let info = json!({"name": name, "version": "1"});
         let handshake = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
-        host.handshake = host.request("initialize", &handshake)["result"].take();
-        host.notify("notifications/initialized", &json!({}));
-        host
+        self.handshake = self.request("initialize", &handshake)["result"].take();
+        self.notify("notifications/initialized", &json!({}));
     }
 
     /// Starts the proxy with these arguments.
     pub(crate) fn connect(kept: &Kept, arguments: &[&str]) -> Self {
+        Self::connect_in(kept.path(), kept, arguments)
+    }
+
+    fn connect_in(directory: &Path, kept: &Kept, arguments: &[&str]) -> Self {
         let arguments = [&["proxy"], arguments].concat();
         let mut command = kept.command(&arguments);
-        command.stdin(Stdio::piped()).current_dir(kept.path());
+        command.stdin(Stdio::piped()).current_dir(directory);
         let mut proxy = Running::start(&mut command);
         let input = proxy.take_input();
         Self {

@@ -83,7 +83,7 @@ pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> Res
 
 fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, CliError> {
     let name = server.name.clone();
-    let configured = context.config()?.server(name.as_str());
+    let configured = context.config()?.entry(&name);
     let url = server
         .url
         .clone()

@@ -58,7 +58,7 @@ pub fn away_lines(state: &State) -> Option<[String; 2]> {
     let mut parts = vec![(asks, questions)];
     parts.extend(ended.map(|label| (count(label), label)));
     let happened = Some(text::counts(&parts)).filter(|it| !it.is_empty());
-    let happened = happened.as_deref().unwrap_or("nothing finished");
+    let happened = happened.as_deref().unwrap_or("nothing new");
     let mut absence = long(away.until.since(away.from));
     if away.asleep {
         let (from, until) = (away.from, away.until);

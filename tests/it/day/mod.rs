@@ -1,4 +1,4 @@
-//! A day of a hundred tasks of every kind under cuts, in simulated time: the real machines, session file and screen state,
+//! A day of fifty tasks of every kind under cuts, in simulated time: the real machines, session file and screen state,
 //! and what they hold and ask for at every hour.
 //!
 //! Alone in its process, so that the memory of the process is theirs. `-- --nocapture` prints each hour in the end.
@@ -39,13 +39,13 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 /// Tasks that are at work all day; beside them one after the other begins and ends.
 const LONG: [(Kind, u64); 4] = [
-    (Kind::Stream, 40),
-    (Kind::Checkpoint, 20),
-    (Kind::Core, 15),
-    (Kind::Extension, 15),
+    (Kind::Stream, 20),
+    (Kind::Checkpoint, 10),
+    (Kind::Core, 8),
+    (Kind::Extension, 8),
 ];
 /// Of the streams and checkpoint tools, so many are so loud that the middle of their histories is thinned.
-const LOUD: u64 = 4;
+const LOUD: u64 = 2;
 /// More steps than a history keeps; the loud ones have made them before the second hour begins.
 const MANY: u64 = 10_400;
 /// More steps than a machine remembers the ids of; the others have made these by then.

@@ -250,7 +250,7 @@ fn take(screen: &mut Screen, step: &Step) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_events_at_any_size_draw_with_a_valid_cursor(

@@ -115,7 +115,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < DEADLINE, "never: {what}");
-        super::pause();
+        super::pause_after(begin.elapsed());
     }
 }
 

@@ -19,7 +19,15 @@ pub(crate) mod pty;
 pub(crate) mod server;
 pub(crate) mod wire;
 
+use std::time::Duration;
+
 /// A short pause between two looks at something that sends no event, which leaves the processor to the one waited for.
 pub(crate) fn pause() {
-    std::thread::park_timeout(std::time::Duration::from_millis(2));
+    pause_after(Duration::ZERO);
+}
+
+/// The same after so long a wait: a tenth of it more, because a look may start a process.
+pub(crate) fn pause_after(waited: Duration) {
+    let span = (waited / 10).clamp(Duration::from_millis(2), Duration::from_millis(200));
+    std::thread::park_timeout(span);
 }

@@ -311,11 +311,6 @@ impl<'e> EntryReader<'e> {
     /// The environment variable for a variable of the other program, e.g. `API_KEY` for `${input:api-key}`.
     fn variable(&mut self, what: &str, inner: &str) -> Result<String, SkipReason> {
         let (name, default) = inner.split_once(":-").unwrap_or((inner, ""));
-        if !default.is_empty() {
-            self.notes.push(format!(
-                "the default value of {name} in {what} was not copied"
-            ));
-        }
         if let Some(input) = name.strip_prefix("input:") {
             let letter = |letter: char| match letter {
                 letter if letter.is_ascii_alphanumeric() => Some(letter.to_ascii_uppercase()),
@@ -325,26 +320,35 @@ impl<'e> EntryReader<'e> {
             let variable = input.chars().map(letter).collect::<Option<String>>();
             let variable = variable.unwrap_or_default();
             if is_variable(&variable) {
-                let unset = UnsetVariable {
-                    name: variable.clone(),
-                    written: format!("${{{name}}}"),
-                    note: format!("set {variable} to the value of the input {input}"),
-                };
-                if !self.unset.contains(&unset) {
-                    self.unset.push(unset);
-                }
-                return Ok(variable);
+                let note = format!("set {variable} to the value of the input {input}");
+                return Ok(self.only_there(variable, name, note));
             }
         }
         let name = name.strip_prefix("env:").unwrap_or(name);
-        if is_variable(name) && !EDITOR_VARIABLES.contains(&name) {
-            Ok(name.to_owned())
-        } else {
-            Err(SkipReason::ForeignVariable {
+        if !is_variable(name) || EDITOR_VARIABLES.contains(&name) {
+            return Err(SkipReason::ForeignVariable {
                 what: what.to_owned(),
                 variable: inner.to_owned(),
-            })
+            });
         }
+        if default.is_empty() {
+            return Ok(name.to_owned());
+        }
+        let note = format!("the default value of {name} in {what} was not copied");
+        Ok(self.only_there(name.to_owned(), inner, note))
+    }
+
+    /// Notes a variable whose value only the other program knows, by what it writes in the braces.
+    fn only_there(&mut self, name: String, inner: &str, note: String) -> String {
+        let unset = UnsetVariable {
+            name: name.clone(),
+            written: format!("${{{inner}}}"),
+            note,
+        };
+        if !self.unset.contains(&unset) {
+            self.unset.push(unset);
+        }
+        name
     }
 
     fn stdio(&mut self) -> Result<Endpoint, SkipReason> {

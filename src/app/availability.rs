@@ -179,8 +179,8 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
         Action::SaveOrOpenPart if part_here(state).is_none() => Some(
             match state.detail.tab {
                 Tab::Result if !has_result(state) => "there is no result to save",
-                Tab::Result => "the cursor is not on a part of a result",
-                _ => "only parts of a result can be saved or opened",
+                Tab::Result => "the cursor is not on a block of a result",
+                _ => "only blocks of a result can be saved or opened",
             }
             .to_owned(),
         ),

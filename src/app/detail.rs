@@ -179,7 +179,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         }
         Some(recorded) => {
             lines.push(format!(
-                "traffic with {server}, newest last (> sent, < received, then the number of the request):"
+                "traffic with {server}, newest last (> sent, < received, followed by the request number):"
             ));
             lines.extend(recorded.iter().map(|line| format!("  {line}")));
         }
@@ -261,16 +261,16 @@ fn cases(task: &Task) -> Vec<String> {
         _ => return Vec::new(),
     }
     let without_session = match task.resumability.strongest() {
-        _ if is_modern(task) => "this revision has no sessions",
+        _ if is_modern(task) => "this revision has no MCP sessions",
         Some(Resumable::Task) => match task.server_task.as_ref().and_then(|task| task.is_bound) {
-            Some(false) => "longhaul polls it in a new session",
-            _ => "longhaul polls it in a new session, unless the task ended with the old one",
+            Some(false) => "longhaul polls it in a new MCP session",
+            _ => "longhaul polls it in a new MCP session, unless it ended with the old one",
         },
-        Some(Resumable::Checkpoint) => "longhaul resumes from the checkpoint in a new session",
+        Some(Resumable::Checkpoint) => "longhaul resumes from the checkpoint in a new MCP session",
         Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
         None => "the call is lost",
     };
-    vec![labeled("MCP session ends", without_session)]
+    vec![labeled("if session ends", without_session)]
 }
 
 fn is_modern(task: &Task) -> bool {
@@ -349,7 +349,7 @@ fn ways_back(task: &Task) -> Vec<String> {
     let way = match task.resumability.strongest() {
         Some(Resumable::Task) => "the server's task: longhaul polls it by its id",
         Some(Resumable::Checkpoint) => {
-            "the checkpoint: the tool is called again with its client id"
+            "the checkpoint: the tool is called again with this task's client id"
         }
         Some(Resumable::Stream) => "the stream: a GET with the id of the last event with data",
         None if is_modern(task) => "none: in this revision, only server tasks can be resumed",
@@ -359,7 +359,7 @@ fn ways_back(task: &Task) -> Vec<String> {
     let has_both = task.resumability.strongest() == Some(Resumable::Checkpoint)
         && task.resumability.stream == Some(true)
         && task.status != Status::Paused;
-    let stream = "the stream, while the server keeps its events; then";
+    let stream = "the stream, as long as the server keeps the events; otherwise";
     let mut lines = Vec::from_iter(has_both.then(|| labeled("recovery", stream)));
     lines.push(labeled(if has_both { "" } else { "recovery" }, way));
     lines

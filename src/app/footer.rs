@@ -175,16 +175,13 @@ fn on_servers(state: &State) -> Vec<Action> {
 /// What a key does here, in a word or two.
 fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
     let top = state.dialogs.stack.last();
-    let (mut edit, mut question, mut is_json) = (None, None, false);
+    let (mut edit, mut question, mut call) = (None, None, None);
     match top {
         Some(Overlay::Edit(form)) => edit = Some(form),
         Some(Overlay::Question(form)) => question = Some(form),
-        Some(Overlay::Call(form)) => is_json = form.raw.is_some(),
+        Some(Overlay::Call(form)) => call = Some(form),
         _ => {}
     }
-    let is_edit = edit.is_some();
-    let picks_server = matches!(top, Some(Overlay::Call(form)) if form.stage == Stage::Server);
-    let is_at_end = edit.is_some_and(|form| form.at + 1 >= form.fields.len());
     match (binding.action, scope, selected_status(state)) {
         (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
         (Do::Open, Scope::List, Some(Status::InputRequired)) if !state.setup.readonly => "answer",
@@ -194,12 +191,14 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
         (Do::NextField, Scope::Page, _) => "choose an answer",
         (Do::Back, _, _) if question.is_some() => "later",
         (Do::Back, Scope::Form, _) if leads_back(state) => "back",
-        (Do::Raw, _, _) if is_json => "as fields",
+        (Do::Raw, _, _) if call.is_some_and(|it| it.raw.is_some()) => "as fields",
         (Do::Send, Scope::Form, _) if question.is_some() => "accept",
         (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => "choose",
-        (Do::Send, Scope::Form, _) if is_edit => "save",
-        (Do::Accept, Scope::Form, _) if is_at_end => "save",
-        (Do::Accept, Scope::Form, _) if picks_server => "connect",
+        (Do::Send, Scope::Form, _) if edit.is_some() => "save",
+        (Do::Accept, _, _) if edit.is_some_and(|it| it.at + 1 >= it.fields.len()) => "save",
+        (Do::Accept, _, _) if call.is_some_and(|it| it.raw.is_some() && it.at == 0) => "new line",
+        (Do::Accept, _, _) if call.is_some_and(|it| it.stage == Stage::Server) => "connect",
+        (Do::Accept, _, _) if call.is_some_and(|it| it.stage == Stage::Tool) => "choose",
         (Do::Accept, Scope::Form, _) => "next",
         (Do::Open, Scope::Tools, _) => "call",
         (Do::Open, Scope::Servers, _) => "tools",

@@ -108,9 +108,10 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
     let age = now.wall.since(asked.at);
     let title = task.title();
     let since = text::span(age);
-    let at = task.progress.as_ref().map_or(String::new(), |progress| {
-        format!(" at step {}", text::amount(progress.value))
-    });
+    let step = task.progress.as_ref().map(|it| text::amount(it.value));
+    let at = step.as_ref().map(|step| format!(" at step {step}"));
+    let at = at.unwrap_or_default();
+    let after = step.map_or(" yet".to_owned(), |step| format!(" since step {step}"));
     Some(match asked.what {
         ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
             "{title}: pause requested {since} ago, still running{at}; waiting up to {DID_NOT_STOP_S} s"
@@ -120,7 +121,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
             state.key(Action::Pause)
         ),
         ControlKind::Resuming => {
-            format!("{title}: resume requested {since} ago, no progress yet{at}")
+            format!("{title}: resume requested {since} ago, no progress{after}")
         }
         ControlKind::Cancelling => {
             format!("{title}: cancel requested {since} ago, not confirmed yet{at}")

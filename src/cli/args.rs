@@ -41,10 +41,10 @@ States:
   queued            not sent yet; longhaul sends it as soon as it can
   pausing, cancelling, resuming
                     requested, but not confirmed by the server yet
-  waiting           the server needs a sign-in, your approval or a variable
+  waiting           the server needs a sign-in, your consent or approval, or a variable
   running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, reconnecting
-                    the connection is lost, and longhaul is getting it back
+                    the connection is lost, and longhaul is restoring it
   running, offline  the server can't be reached; longhaul keeps trying
   ..., removed      removed from the list (shown with --all); `longhaul rm --undo ID` restores it
 
@@ -72,8 +72,8 @@ const EXPORT_CONTENTS: &str = "\
 Contents:
   always            states, times, progress, attempts, connection history, versions,
                     tool name, server name and origin
-  --with-content    names, notes, arguments, messages, logs, questions, results and
-                    errors (otherwise only their sizes)
+  --with-content    task names, notes, arguments, messages, logs, questions, results
+                    and errors (otherwise only their sizes)
   never             headers, tokens, MCP session ids, event ids, client ids, URL paths and
                     queries, answers";
 
@@ -89,8 +89,8 @@ What is recorded:
   HTTP servers      requests, responses, every event and body, and why each exchange ended
   stdio servers     every line
   never             secret header values, known tokens, keys in URLs, sign-in traffic
-  limits            two 8 MB files per server, 64 kB per body; the older file is dropped,
-                    and `sessions rm` deletes all";
+  limits            two 8 MB files per server, 64 kB per body; the older file is deleted
+                    first, and `sessions rm` deletes both";
 
 /// Run long MCP tool calls that survive closed terminals, network drops and restarts.
 #[derive(Debug, Parser)]
@@ -433,7 +433,7 @@ pub(super) struct LsArgs {
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
-    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within the last 10m, 2h or 7d.
+    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration before now (such as 10m, 2h or 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -445,7 +445,7 @@ pub(super) struct TaskSelectionArgs {
     /// The task; a unique prefix of its id is enough.
     #[arg(group = "which")]
     pub(super) id: Option<String>,
-    /// Every task in the session to which this applies.
+    /// Every task in the session that this command can act on.
     #[arg(long, group = "which")]
     pub(super) all: bool,
 }
@@ -477,7 +477,7 @@ pub(super) struct LogsArgs {
     /// Only the newest N lines.
     #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
-    /// Only entries since a time (2026-11-20T06:00:00Z) or within the last 10m, 2h or 7d.
+    /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration before now (such as 10m, 2h or 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }

@@ -55,7 +55,7 @@ pub(super) fn question_lines(
                 if !link.host.is_empty() {
                     out.push(format!("  host: {}", link.host));
                 }
-                out.extend(link.warnings.iter().map(|warning| format!("  {warning}")));
+                out.extend(link.warnings.iter().map(|it| format!("  warning: {it}")));
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) enum ServersCommand {
         /// The server [default: all configured HTTP servers, all approved stdio servers, and those that this session has reached]
         name: Option<String>,
     },
-    /// Import servers from Claude, Cursor, VS Code, Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
+    /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
     /// Allow an imported server to receive its environment variables.
@@ -72,7 +72,7 @@ pub(super) struct ImportArgs {
 pub(super) struct RemoveServerArgs {
     /// The server.
     pub(super) name: String,
-    /// Don't ask if it has unfinished tasks.
+    /// Remove it without asking, even if it has unfinished tasks.
     #[arg(long)]
     pub(super) yes: bool,
 }

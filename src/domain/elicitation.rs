@@ -209,7 +209,7 @@ impl UrlPreview {
         let shown = url::quirks::domain_to_unicode(host);
         if is_name && shown != host || host.split('.').any(|label| label.starts_with("xn--")) {
             warnings.push(format!(
-                "punycode for {:?}: may imitate another name",
+                "this name is punycode for {:?} and may imitate another name",
                 text::clean_line(&shown)
             ));
         }
@@ -217,7 +217,7 @@ impl UrlPreview {
             warnings.push("the part before @ is a user name, not the host".to_owned());
         }
         if server_url::is_cleartext(&url) {
-            warnings.push("http: others on the network can read and change it".to_owned());
+            warnings.push("over http, others on the network can read and change it".to_owned());
         }
         let part = |part: &str| text::clean_line(part).into_owned();
         Self {
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(odd.warnings.len(), 2, "{odd:?}");
         assert!(odd.warnings[0].contains("pаypal.com"), "{odd:?}");
         assert_eq!(link("https://pаypal.com").host, "xn--pypal-4ve.com");
-        assert!(link("http://example.org").warnings[0].starts_with("http:"));
+        assert!(link("http://example.org").warnings[0].contains("over http,"));
         for never in [
             "file:///etc/passwd",
             "javascript:alert(1)",

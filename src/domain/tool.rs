@@ -198,7 +198,7 @@ impl Tool {
             (self.read_only == Some(true), "read-only"),
             (self.destructive == Some(true), "destructive"),
             (self.destructive == Some(false), "not destructive"),
-            (self.idempotent == Some(true), "safe to repeat"),
+            (self.idempotent == Some(true), "idempotent"),
         ]
         .into_iter()
         .filter_map(|(is_set, label)| is_set.then_some(label))

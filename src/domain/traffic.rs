@@ -211,7 +211,7 @@ impl TrafficKind {
         }
         let missing = match left_out {
             0 => String::new(),
-            bytes => format!(" (and {})", text::bytes(bytes)),
+            bytes => format!(" ({} more)", text::bytes(bytes)),
         };
         let room = columns.saturating_sub(missing.len());
         let line = text::clean_line(&line);
@@ -300,7 +300,7 @@ mod tests {
         let line = what.line(40, "~");
         assert_eq!(text::width(&line), 40, "{line}");
         assert!(line.starts_with("event id 7\u{fffd}[2J  one two"), "{line}");
-        assert!(line.ends_with("~ (and 2.0 kB)"), "{line}");
+        assert!(line.ends_with("~ (2.0 kB more)"), "{line}");
         assert!(!line.contains(text::is_hostile), "{line:?}");
         assert!(what.contains("two") && what.contains("id 7") && !what.contains("three"));
     }

@@ -50,9 +50,9 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
     } else if all(Task::is_queued) {
         "Nothing has been sent yet."
     } else if all(|task| task.resumability.checkpoint) {
-        "longhaul asks the server to stop. The server keeps the checkpoint."
+        "longhaul will ask the server to stop. The server keeps the checkpoint."
     } else {
-        "longhaul asks the server to stop. Work already done is not undone."
+        "longhaul will ask the server to stop. Work already done is not undone."
     };
     lines.push(effect.to_owned());
     lines

@@ -8,12 +8,12 @@ use super::menu::{Dialog, MenuAction, MenuItem};
 const FAULTS: [(char, &str, &str); 8] = [
     ('c', "cut the network for 5 s", "cut 5"),
     ('r', "restart the server", "restart"),
-    ('s', "stall: keep the connection open but silent", "stall"),
+    ('s', "stall connections: send nothing for 5 s", "stall"),
     ('d', "close the connection after the next event", "drop"),
-    ('u', "duplicate events on replay", "duplicate"),
+    ('u', "send events twice at the next resume", "duplicate"),
     ('f', "forget all MCP sessions", "forget"),
     ('p', "fail task polls for 5 s", "polls"),
-    ('h', "never respond to the next poll", "hang"),
+    ('h', "never respond to the next task poll", "hang"),
 ];
 
 pub(in crate::app) fn dialog() -> Dialog {

@@ -15,7 +15,7 @@ pub(super) fn dialog(state: &State, task: &TaskId, part: &ResultPart) -> Dialog 
             link_items(link),
         );
     }
-    let title = format!("Part {} of {task}", part.number + 1);
+    let title = format!("Block {} of {task}", part.number + 1);
     Dialog::new(title, body(state, part), items(state, task, part))
 }
 
@@ -24,7 +24,8 @@ fn link_body(part: &ResultPart, link: &UrlPreview) -> Vec<String> {
         .can_open
         .then(|| format!("Opens a page at {}.", link.host));
     let lines = std::iter::once(part.description.clone()).chain(opens);
-    lines.chain(link.warnings.iter().cloned()).collect()
+    let warnings = link.warnings.iter().map(|it| format!("Warning: {it}"));
+    lines.chain(warnings).collect()
 }
 
 fn link_items(link: &UrlPreview) -> Vec<MenuItem> {

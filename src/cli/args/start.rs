@@ -51,8 +51,8 @@ pub(in crate::cli) struct StartArgs {
     /// Tag for the new task, for filters.
     #[arg(long)]
     pub(in crate::cli) tag: Option<String>,
-    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit once the call can be resumed, and refuse a
-    /// call that never can be.
+    /// Print the id and exit; the keeper runs the call. With --no-keeper, exit as soon as the call can be resumed; refuse
+    /// a call that can't be resumed.
     #[arg(long)]
     pub(in crate::cli) detach: bool,
     /// Send the arguments even if they don't match the tool's schema.
@@ -64,7 +64,7 @@ pub(in crate::cli) struct StartArgs {
     /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h, or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
-    /// How to handle questions from the server: ask, defaults or decline [default: ask]. `defaults` asks if a required field has no default. Without a terminal, longhaul exits with code 6 instead of asking, and leaves the question for `longhaul answer`
+    /// How to handle questions from the server [default: ask]. `defaults` accepts the defaults, but asks if a required field has none. Without a terminal, longhaul doesn't ask: it exits with code 6 and leaves the question for `longhaul answer`
     #[arg(long, value_name = "WHAT", value_parser = one_of::<OnInput>())]
     pub(in crate::cli) on_input: Option<OnInput>,
 }
@@ -87,10 +87,10 @@ pub(in crate::cli) struct AnswerArgs {
     /// Accept with the defaults; refused if a required field has none.
     #[arg(long, group = "no")]
     pub(in crate::cli) defaults: bool,
-    /// Decline.
+    /// Refuse the request.
     #[arg(long, group = "no")]
     pub(in crate::cli) decline: bool,
-    /// Dismiss the question; the task continues.
+    /// Close the question without choosing (the MCP action `cancel`, which doesn't cancel the task); the server may ask again.
     #[arg(long, alias = "cancel", group = "no")]
     pub(in crate::cli) dismiss: bool,
     /// The question to answer, if there are several [default: the oldest]

@@ -54,10 +54,10 @@ pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
     }
 }
 
-/// A short description of a field's values, such as `list, each text`; not sanitized.
+/// A short description of a field's values, such as `list, each item: text`; not sanitized.
 pub(super) fn value_hint(field: &FormField) -> String {
     match &field.value {
-        FormValue::Items { each, .. } => format!("list, each {}", kind_label(each)),
+        FormValue::Items { each, .. } => format!("list, each item: {}", kind_label(each)),
         FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
         FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {

@@ -149,7 +149,7 @@ pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cur
         let here = keys.lookup_first(below, binding);
         let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {
             (None, key, [scope, ..]) if !key.is_empty() => {
-                format!("{key} {}: ", scope.title().to_lowercase())
+                format!("({key} {}) ", scope.title().to_lowercase())
             }
             _ => String::new(),
         };

@@ -111,7 +111,7 @@ fn page_lines(theme: Theme, link: &UrlPreview, available: usize) -> Vec<Line<'st
     let target = (!link.host.is_empty()).then(|| format!("This link opens {}.", link.host));
     let target = target.map(|line| (line, Role::Plain)).into_iter();
     let warnings = link.warnings.iter();
-    let warnings = warnings.map(|warning| (warning.clone(), Role::Failed));
+    let warnings = warnings.map(|it| (format!("Warning: {it}"), Role::Failed));
     let lines = target.chain(warnings).flat_map(|(line, role)| {
         let lines = wrap(&line, available).into_iter();
         lines.map(move |line| Line::from(theme.span(line, role)))
@@ -215,7 +215,6 @@ fn buttons(theme: Theme, columns: u16, form: &QuestionForm) -> Line<'static> {
     let mut line = Line::default();
     for button in Button::ALL {
         let label = match button {
-            Button::Accept if form.link.is_some() => "[ I agree to open it ]",
             Button::Accept => "[ Accept ]",
             Button::Decline => "[ Decline ]",
             Button::Dismiss => "[ Dismiss ]",

@@ -220,7 +220,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
             limit(task.options.limits.hard),
         );
         let key = state.key(Action::Edit);
-        let line = format!("idle timeout {idle}, max time {hard} ({key} edits)");
+        let line = format!("idle timeout {idle}, max time {hard} ({key} to edit)");
         facts.push(("limits", line, Role::Plain));
     }
     facts
@@ -309,10 +309,7 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             (format!("waiting: {need}"), Role::Needs)
         }
         Connectivity::Unwatched { as_of } => (
-            format!(
-                "none: no keeper is running; last known state from {}",
-                state.clock_seconds(as_of)
-            ),
+            format!("none; last known state from {}", state.clock_seconds(as_of)),
             Role::Waiting,
         ),
         Connectivity::Idle => ("not needed".to_owned(), Role::Plain),

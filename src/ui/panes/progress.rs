@@ -57,7 +57,7 @@ pub(super) fn progress(
     let at = task.progress.as_ref().map(labels::count);
     let enter = |what| {
         let can = !state.setup.readonly;
-        can.then(|| format!("{}: {what}", state.key(Action::Open)))
+        can.then(|| format!("({}{what})", state.key(Action::Open)))
     };
     let with_last = |line: &str, last: Option<String>, role: Role| {
         with_last(theme, usize::from(columns), line, last, role)
@@ -86,7 +86,7 @@ pub(super) fn progress(
             with_last(labels::lost(reason), last, Role::Plain)
         }
         Status::Unknown(window) => {
-            let last = enter("options");
+            let last = enter(": options");
             with_last(&labels::unknown(window), last, Role::Plain)
         }
         Status::InputRequired => {
@@ -94,7 +94,7 @@ pub(super) fn progress(
                 Some(question) => Elicitation::message_of(&question.request),
                 None => "asks a question".to_owned(),
             };
-            with_last(&line, enter("answer"), Role::Plain)
+            with_last(&line, enter(" opens"), Role::Plain)
         }
         Status::Cancelled => {
             let line = at.map_or("stopped".to_owned(), |at| format!("stopped at {at}"));

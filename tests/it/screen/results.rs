@@ -362,7 +362,7 @@ fn reports_when_the_cursor_is_not_on_a_part() {
     );
     screen.keys("] s");
     assert!(
-        answer(&screen).contains("only parts of a result"),
+        answer(&screen).contains("only blocks of a result"),
         "{}",
         answer(&screen)
     );

@@ -372,7 +372,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
         state,
         obstacle: None,
         era: "2025-11-25".to_owned(),
-        era_why: "the newest that both speak".to_owned(),
+        era_why: "the server supports no newer revision".to_owned(),
         server_info: Some("demo 0.1.0".to_owned()),
         tools: Some(8),
         capabilities: longhaul::domain::ServerCapabilities {

@@ -122,7 +122,7 @@ fn the_palette_names_the_context_of_a_key() {
     };
     let mut screen = Screen::morning(WIDE, colour());
     let in_list = line(&mut screen, "answer");
-    assert!(in_list.contains("a in the detail pane: "), "{in_list}");
+    assert!(in_list.contains("(a in the detail pane) "), "{in_list}");
     let marks = line(&mut screen, "mark-all");
     assert!(
         marks.contains(" a ") && !marks.contains("a in the"),
@@ -133,7 +133,7 @@ fn the_palette_names_the_context_of_a_key() {
     let in_detail = line(&mut screen, "answer");
     assert!(!in_detail.contains("a in the detail"), "{in_detail}");
     let marks = line(&mut screen, "mark-all");
-    assert!(marks.contains("a in the list and most panes: "), "{marks}");
+    assert!(marks.contains("(a in the list and most panes) "), "{marks}");
 }
 
 #[test]

@@ -280,8 +280,9 @@ pub(super) fn sessions(context: &Context<'_>, checks: &mut Checks) {
     }
     checks.about("sessions");
     for name in context.paths.quarantined().into_iter().flatten() {
-        let message = format!("{name}.db was damaged and has been moved aside");
-        let next = "once you no longer need it, delete it, with the -wal and -shm beside it";
+        let message = format!("{name}.db was damaged and moved aside");
+        let next =
+            "once you no longer need it, delete it along with the -wal and -shm files next to it";
         checks.warning(message, next);
     }
 }

@@ -1,6 +1,7 @@
 //! What is saved of a server, and what its calls can rely on.
 
-use std::{collections::BTreeMap, fmt};
+use core::fmt;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,10 @@ pub struct LinkRecord {
     /// The stream for messages that belong to no call.
     #[serde(default)]
     pub standalone: StandaloneStream,
+    /// The keys of the newest questions of its session that were answered: a replay on the stream of another call does not
+    /// ask again.
+    #[serde(default)]
+    pub answered: VecDeque<String>,
 }
 
 impl LinkRecord {

@@ -244,12 +244,10 @@ pub struct RpcError {
 impl RpcError {
     /// A list in its data.
     pub fn list(&self, name: &str) -> Vec<Value> {
-        let data: Option<Value> =
-            (self.data.as_deref()).and_then(|data| serde_json::from_str(data).ok());
-        match data.as_ref().and_then(|data| data.get(name)) {
-            Some(Value::Array(list)) => list.clone(),
-            _ => Vec::new(),
-        }
+        let data = self.data.as_deref().unwrap_or_default();
+        let data: Value = serde_json::from_str(data).unwrap_or_default();
+        let list = data.get(name).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
     }
 }
 

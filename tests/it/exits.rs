@@ -340,7 +340,8 @@ fn every_exit_restores_the_terminal_and_saves_the_session() {
 fn all_that_end() -> impl Iterator<Item = u32> {
     [1, 2, 3, 5, 6, 10, 12, 14, 15, 16, 24, 26, 27, 29, 30, 31]
         .into_iter()
-        .chain(34..=64)
+        // The first and the last of the signals without a meaning.
+        .chain([34, 64])
 }
 
 #[cfg(target_os = "linux")]

@@ -220,7 +220,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
             limit(task.options.limits.hard),
         );
         let key = state.key(Action::Edit);
-        let line = format!("idle timeout {idle}, max time {hard} ({key} to edit)");
+        let line = format!("idle timeout {idle}, max time {hard} ({key}: edit)");
         facts.push(("limits", line, Role::Plain));
     }
     facts

@@ -2018,7 +2018,7 @@ fn a_custom_key_works_and_is_shown_everywhere() {
         assert!(drawn.contains(shown), "{shown} is not in:\n{drawn}");
     }
     // Rows, answers and the banner name keys in sentences.
-    assert!(drawn.contains("o: answer"), "{drawn}");
+    assert!(drawn.contains("(o opens)"), "{drawn}");
     assert!(!drawn.contains("Enter"), "{drawn}");
     assert!(!drawn.contains("run again"), "{drawn}");
 

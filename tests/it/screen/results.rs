@@ -356,7 +356,7 @@ fn a_link_names_its_host_and_leads_only_to_the_web() {
 fn reports_when_the_cursor_is_not_on_a_part() {
     let mut screen = with_parts("G s");
     assert!(
-        answer(&screen).contains("not on a part"),
+        answer(&screen).contains("not on a block"),
         "{}",
         answer(&screen)
     );

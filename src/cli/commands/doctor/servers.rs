@@ -297,9 +297,7 @@ fn report(url: &str, probe: &Probe, advice: &CredentialAdvice, checks: &mut Chec
         "without encryption"
     };
     let Some(answered) = answered else {
-        let message = format!("{origin} answers {tls}: MCP 2026-07-28");
-        checks.ok(message);
-        return;
+        return checks.ok(format!("{origin} answers {tls}: MCP 2026-07-28"));
     };
     let who = answered.server_info.as_deref().unwrap_or("unnamed server");
     checks.ok(format!(

@@ -73,8 +73,6 @@ mod simulation {
             1_004_041_579,
             5_014_991,
             1_007_005_751,
-            1_005_033_153,
-            1_006_042_577,
             6_040_140,
         ] {
             let violations = attempt(seed, false).violations;

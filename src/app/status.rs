@@ -108,10 +108,9 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
     let age = now.wall.since(asked.at);
     let title = task.title();
     let since = text::span(age);
-    let step = task.progress.as_ref().map(|it| text::amount(it.value));
-    let at = step.as_ref().map(|step| format!(" at step {step}"));
-    let at = at.unwrap_or_default();
-    let after = step.map_or(" yet".to_owned(), |step| format!(" since step {step}"));
+    let at = task.progress.as_ref().map_or(String::new(), |progress| {
+        format!(" at step {}", text::amount(progress.value))
+    });
     Some(match asked.what {
         ControlKind::Pausing if age.as_secs() < DID_NOT_STOP_S => format!(
             "{title}: pause requested {since} ago, still running{at}; waiting up to {DID_NOT_STOP_S} s"
@@ -121,7 +120,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
             state.key(Action::Pause)
         ),
         ControlKind::Resuming => {
-            format!("{title}: resume requested {since} ago, no progress{after}")
+            format!("{title}: resume requested {since} ago, not resumed yet{at}")
         }
         ControlKind::Cancelling => {
             format!("{title}: cancel requested {since} ago, not confirmed yet{at}")

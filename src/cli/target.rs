@@ -60,7 +60,7 @@ impl Targets {
     pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, CliError> {
         let of_session = |link: LinkRecord| KnownServer {
             is_withheld: false,
-            is_choice: link.session_number > 0,
+            is_choice: link.session_number > 0 && server_url::process_in(&link.url).is_none(),
             name: link.name,
             url: link.url,
             headers: Vec::new(),

@@ -81,7 +81,7 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     }
     lines.push(match &program.cwd {
         Some(cwd) => format!("directory   {}", visible(cwd)),
-        None => "directory   where longhaul was started".to_owned(),
+        None => "directory   that of longhaul, or of the agent host that calls it".to_owned(),
     });
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {

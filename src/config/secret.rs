@@ -16,8 +16,8 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "signature",
 ];
 
-/// The ends of such names.
-const SECRET_NAME_ENDS: [&str; 2] = ["pass", "pwd"];
+/// The last words of variables and headers that hold secrets; `PWD` alone is a directory.
+const SECRET_LAST_WORDS: [&str; 2] = ["pass", "pwd"];
 
 /// Authentication schemes, which precede a credential and are not secret.
 const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
@@ -42,7 +42,6 @@ const TOKEN_DIGITS: usize = 3;
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
-        || SECRET_NAME_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether any word of the text looks like a key or a token.
@@ -84,7 +83,10 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
         .flat_map(|text| text.split_whitespace())
         .any(|word| !is_scheme(word));
     let has_password = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
-    has_more && is_secret_name(name)
+    let last = name.to_ascii_lowercase();
+    let last = last.rsplit(['_', '-']).next().unwrap_or_default();
+    let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
+    has_more && (is_password || is_secret_name(name))
         || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
         || Url::parse(value).is_ok_and(has_password)
@@ -144,7 +146,7 @@ mod tests {
             ("DATABASE_URL", "postgres://u:abcdefgh1jklmn0pqrs9@h/"),
             ("DATABASE_URL", "postgres://u:hunter2@h/"),
             ("DB_PASS", "hunter2"),
-            ("PGPWD", "hunter2"),
+            ("PG_PWD", "hunter2"),
             ("CONN", "Server=h;User ID=u;Password=hunter2"),
             ("DATABASE_URL", "postgres://h/?user=u&password=hunter2"),
         ] {
@@ -160,6 +162,7 @@ mod tests {
             ("X-Tenant", ""),
             ("CONN", "Server=h;User ID=u;Password=${PASSWORD}"),
             ("PASSES", "3"),
+            ("PWD", "/srv"),
         ] {
             assert!(!is_secret(name, value), "{name}: {value}");
         }

@@ -102,8 +102,8 @@ impl Config {
 
     /// The entry that a server of the session has.
     pub(crate) fn entry(&self, name: &ServerName) -> Option<&ServerConfig> {
-        let of_other = || self.server(name.entry()?).filter(|it| it.program.is_some());
-        self.server(name.as_str()).or_else(of_other)
+        let own = self.server(name.as_str());
+        own.or_else(|| self.server(name.entry()))
     }
 
     /// The names of a server's checkpoint tools and their arguments.

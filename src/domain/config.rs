@@ -323,7 +323,11 @@ pub struct DefaultLimits {
 impl DefaultLimits {
     /// The limits for one server: its own, else the global ones.
     pub fn for_server(&self, server: &ServerName) -> Limits {
-        let own = self.per_server.get(server).copied().unwrap_or_default();
+        let entry = ServerName::new(server.entry());
+        let own = [server, &entry]
+            .into_iter()
+            .find_map(|it| self.per_server.get(it));
+        let own = own.copied().unwrap_or_default();
         Limits {
             idle: own.idle.or(self.global.idle),
             hard: own.hard.or(self.global.hard),

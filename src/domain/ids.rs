@@ -117,21 +117,37 @@ impl ServerName {
         Self(name.unwrap_or_else(|| base.to_owned()))
     }
 
-    /// The name of this server in a host's directory, e.g. `lab@app` for `/home/ada/app`.
+    /// The name of this server in a host's directory, such as `lab@app-3f9c` for `/home/ada/app`: directories of the same
+    /// name differ in the digits.
     #[must_use]
-    pub fn in_directory(&self, directory: &str, is_taken: impl Fn(&str) -> bool) -> Self {
+    pub fn in_directory(&self, directory: &str) -> Self {
         let last = directory.rsplit('/').find(|part| !part.is_empty());
         let plain = |letter: char| match letter {
             letter if letter.is_alphanumeric() || "-_.".contains(letter) => letter,
             _ => '-',
         };
         let last: String = last.unwrap_or_default().chars().map(plain).collect();
-        Self::free(&format!("{self}@{last}"), is_taken)
+        // FNV-1a.
+        let digest = directory.bytes().fold(0x811c_9dc5_u32, |digest, byte| {
+            (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        Self(format!("{self}@{last}-{:04x}", digest >> 16))
     }
 
-    /// The entry of the configuration that a server named by [`Self::in_directory`] has.
-    pub fn entry(&self) -> Option<&str> {
-        Some(self.0.rsplit_once('@')?.0)
+    /// The name of its entry in the configuration: its own, unless it is one by [`Self::in_directory`].
+    pub fn entry(&self) -> &str {
+        let is_hex =
+            |digits: &str| digits.len() == 4 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+        let parts = self.0.rsplit_once('@').and_then(|(entry, rest)| {
+            let (_, digits) = rest.rsplit_once('-')?;
+            is_hex(digits).then_some(entry)
+        });
+        parts.unwrap_or(&self.0)
+    }
+
+    /// Whether both have the same entry.
+    pub fn is_of_same_entry(&self, other: &Self) -> bool {
+        self.entry() == other.entry()
     }
 
     /// The name as text.
@@ -168,12 +184,12 @@ mod tests {
     #[test]
     fn a_server_in_a_directory_is_named_after_both() {
         let lab = ServerName::new("lab");
-        let free = |_: &str| false;
-        let app = lab.in_directory("/home/ada/my app/", free);
-        assert_eq!((app.as_str(), app.entry()), ("lab@my-app", Some("lab")));
-        let second = lab.in_directory("/srv/my app", |name| name == app.as_str());
-        assert_eq!(second.as_str(), "lab@my-app-2");
-        assert_eq!(lab.entry(), None);
+        let app = lab.in_directory("/home/ada/my app/");
+        assert!(app.as_str().starts_with("lab@my-app-"), "{app}");
+        assert_ne!(app, lab.in_directory("/srv/my app"));
+        assert!(app.is_of_same_entry(&lab) && lab.entry() == "lab");
+        let other = ServerName::new("ada@build");
+        assert_eq!(other.entry(), "ada@build");
     }
 
     #[test]

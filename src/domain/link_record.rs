@@ -1,7 +1,6 @@
 //! What is saved of a server, and what its calls can rely on.
 
-use core::fmt;
-use std::collections::{BTreeMap, VecDeque};
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -82,10 +81,6 @@ pub struct LinkRecord {
     /// The stream for messages that belong to no call.
     #[serde(default)]
     pub standalone: StandaloneStream,
-    /// The keys of the newest questions of its session that were answered: a replay on the stream of another call does not
-    /// ask again.
-    #[serde(default)]
-    pub answered: VecDeque<String>,
 }
 
 impl LinkRecord {

@@ -79,9 +79,8 @@ impl Task {
             }
             ControlKind::Resuming if !is_unknown || has_checkpoint => None,
             ControlKind::Resuming if server.has_left_session => Some(ActionRefusal::SessionlessEra),
-            ControlKind::Resuming if newest.is_none() || server.is_session_gone => {
-                Some(ActionRefusal::NoWayBack)
-            }
+            ControlKind::Resuming if newest.is_none() => Some(ActionRefusal::NoWayBack),
+            ControlKind::Resuming if server.is_session_gone => Some(ActionRefusal::SessionGone),
             _ => None,
         })
     }

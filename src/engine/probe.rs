@@ -148,10 +148,6 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                         }
                     }
                 }
-                ExchangeEvent::Endpoint { .. }
-                | ExchangeEvent::MoreRequests(_)
-                | ExchangeEvent::Sent
-                | ExchangeEvent::Alive => {}
                 ExchangeEvent::Ended => break,
                 ExchangeEvent::Broken { why } => return Err(Obstacle::Strange(why)),
                 ExchangeEvent::TooLarge { .. } | ExchangeEvent::ResponseTooLarge { .. } => {
@@ -165,6 +161,7 @@ async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
                     return Err(Obstacle::Unreachable(why));
                 }
                 ExchangeEvent::Untrusted { why } => return Err(Obstacle::Untrusted(why)),
+                _ => {}
             }
         }
         Ok(())

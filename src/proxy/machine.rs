@@ -453,7 +453,9 @@ impl Proxy {
     fn session_reported(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Task(view) => {
-                if view.task.caller.is_none() || view.task.server != self.options.server {
+                if view.task.caller.is_none()
+                    || !view.task.server.is_of_same_entry(&self.options.server)
+                {
                     return;
                 }
                 if view.task.forgotten_at.is_some() {

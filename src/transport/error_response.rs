@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::frame::DEFAULT_CAP_BYTES;
 use super::sse::Sse;
@@ -60,8 +60,10 @@ fn error_in(body: &[u8]) -> Option<RpcError> {
     let batch: Vec<&RawValue> = serde_json::from_slice(body).unwrap_or_default();
     let message = batch.first().map_or(body, |first| first.get().as_bytes());
     let response: Response<'_> = serde_json::from_slice(message).ok()?;
-    let error = Some(response.error).filter(|error| error.get().starts_with('{'))?;
-    Some(rpc_error(error)).filter(|error| error.code != 0 || !error.message.is_empty())
+    let parts: Map<String, Value> = serde_json::from_str(response.error.get()).ok()?;
+    let is = |key: &str, is_kind: fn(&Value) -> bool| parts.get(key).is_some_and(is_kind);
+    let is_of_server = is("code", Value::is_number) || is("message", Value::is_string);
+    is_of_server.then(|| rpc_error(response.error))
 }
 
 fn first_event(headers: &HeaderMap, body: &[u8]) -> Option<String> {

@@ -303,8 +303,13 @@ fn a_program_runs_in_the_directory_of_its_host() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");
     let directories = ["one/app", "two/app"].map(|name| kept.path().join(name));
-    for (directory, name) in directories.iter().zip(["asking@app", "asking@app-2"]) {
+    // Both start before either server was reached.
+    for directory in &directories {
         std::fs::create_dir_all(directory).unwrap();
+    }
+    let mut second = AgentHost::start_in(&directories[1], &kept, &["asking"]);
+    let mut names = Vec::new();
+    for directory in &directories {
         let mut hosts = [(); 2].map(|()| AgentHost::start_in(directory, &kept, &["asking"]));
         for host in &mut hosts {
             let result = host.call("where", &json!({}));
@@ -312,16 +317,32 @@ fn a_program_runs_in_the_directory_of_its_host() {
             assert_eq!(text(&result), canonical.display().to_string());
         }
         let tasks = kept.ok(&["ls", "--all", "--json"]).document();
-        assert_eq!(tasks[0]["server"], name, "{tasks:#}");
+        names.push(tasks[0]["server"].as_str().unwrap().to_owned());
         kept.ok(&["keeper", "stop"]);
         let result = hosts[0].call("where", &json!({"after": "a restart"}));
         assert!(text(&result).ends_with("app"), "{result}");
         hosts.into_iter().for_each(AgentHost::close);
     }
-    // Both share what the user allows or sets for the entry.
-    assert_eq!(heard(&kept).matches("initialize").count(), 4);
-    let shown = kept.ok(&["servers", "test", "asking@app"]);
-    assert!(shown.out.starts_with("asking@app: answers in"), "{shown:?}");
+    let result = second.call("where", &json!({"now": 1}));
+    assert!(text(&result).ends_with("two/app"), "{result}");
+    second.close();
+    assert!(
+        names[0] != names[1] && names[0].starts_with("asking@app-"),
+        "{names:?}"
+    );
+    // All share what the user allows for the entry, and a command without a server means that one.
+    let shown = kept.ok(&["servers", "test", &names[0]]);
+    assert!(
+        shown.out.starts_with(&format!("{}: answers in", names[0])),
+        "{shown:?}"
+    );
+    kept.ok(&["tools"]);
+    kept.ok(&["keeper", "stop"]);
+    kept.ok(&["servers", "remove", "asking"]);
+    assert_eq!(
+        kept.ok(&["servers", "list", "--json"]).document(),
+        json!([])
+    );
 }
 
 #[test]

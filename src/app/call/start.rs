@@ -15,10 +15,14 @@ use super::as_json;
 impl CallForm {
     /// An empty form. With a single server, it starts with that server's tools.
     pub(in crate::app) fn new(state: &State) -> Self {
-        let only = match state.servers.as_slice() {
-            [one] => Some(one.name.clone()),
-            _ => None,
-        };
+        let is_own =
+            |server: &&crate::domain::ServerView| server.name.entry() == server.name.as_str();
+        let mut own = state
+            .servers
+            .iter()
+            .filter(is_own)
+            .map(|it| it.name.clone());
+        let only = own.next().filter(|_| own.next().is_none());
         let selected = state
             .selected()
             .and_then(|task_row| {

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead, Read as _},
+    path::Path,
     time::Duration,
 };
 
@@ -16,7 +17,9 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
-    domain::{Collected, ProxySettings, ServerRef, SessionRequest, server_url},
+    domain::{
+        Collected, Program, ProxySettings, ServerName, ServerRef, SessionRequest, server_url,
+    },
     engine::Inherited,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
@@ -38,19 +41,19 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.named(&args.server)?;
     let directory = std::env::current_dir().unwrap_or_default();
-    let directory = directory.to_string_lossy().into_owned();
     let given = ProxySettings {
         patience: args.patience,
         on_cancel: args.on_cancel,
         ..ProxySettings::default()
     };
-    let settings = given.or(&context.config()?.proxy_settings(&server.name));
-    let server = in_directory(context, &mut reader, server, &directory)?;
+    let entry = ServerName::new(server.name.entry());
+    let settings = given.or(&context.config()?.proxy_settings(&entry));
+    let server = in_directory(context, server, &directory);
     let options = ProxyOptions {
         settings,
         server: server.name.clone(),
         flags: context.flags(),
-        directory,
+        directory: directory.to_string_lossy().into_owned(),
         tool_timeout: tool_timeout(),
         seed: random_bits(),
     };
@@ -73,36 +76,20 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
 }
 
 /// The server that a host in `directory` means: a stdio server without a directory of its own runs in that of the host,
-/// as if the host had started it.
-fn in_directory(
-    context: &Context<'_>,
-    reader: &mut Reader,
-    server: ServerRef,
-    directory: &str,
-) -> Result<ServerRef, CliError> {
+/// as if the host had started it. Hosts that belong to no project run in `/` or the home directory.
+fn in_directory(context: &Context<'_>, server: ServerRef, directory: &Path) -> ServerRef {
     let configured = context.configured(&server.name);
-    let program = configured.and_then(|it| it.program.as_ref());
-    let is_open = program.is_some_and(|program| program.cwd.is_none());
-    // Hosts that belong to no project start their servers there.
-    let is_project = directory.starts_with('/')
-        && directory != "/"
-        && dirs::home_dir().is_none_or(|home| home.as_os_str() != directory);
-    if !is_open || !is_project {
-        return Ok(server);
+    let program = configured.and_then(|it| Some((&it.name, it.program.as_ref()?)));
+    let home = dirs::home_dir().and_then(|home| home.canonicalize().ok());
+    let is_project = directory.parent().is_some() && home.is_none_or(|home| home != directory);
+    match (program, directory.to_str()) {
+        (Some((entry, Program { cwd: None, .. })), Some(path)) if is_project => ServerRef {
+            name: entry.in_directory(path),
+            url: Some(server_url::for_process_in(entry.as_str(), path)),
+            ..server
+        },
+        _ => server,
     }
-    let url = server_url::for_process_in(server.name.as_str(), directory);
-    let (links, config) = (reader.links()?, context.config()?);
-    let name = match links.iter().find(|link| link.url == url) {
-        Some(link) => link.name.clone(),
-        None => server.name.in_directory(directory, |name| {
-            config.server(name).is_some() || links.iter().any(|link| link.name.as_str() == name)
-        }),
-    };
-    Ok(ServerRef {
-        name,
-        url: Some(url),
-        ..server
-    })
 }
 
 /// Reads lines until the host closes its end. Of a line that is too long, only the id is kept.

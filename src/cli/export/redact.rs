@@ -174,7 +174,9 @@ fn url_secrets(url: &str) -> Vec<String> {
     let mut parts: Vec<String> = values.collect();
     parts.extend(url.query().map(str::to_owned));
     parts.extend(url.password().map(str::to_owned));
-    parts.extend(url.fragment().map(str::to_owned));
+    // That of a stdio server is a directory.
+    let fragment = url.fragment().filter(|_| url.has_host());
+    parts.extend(fragment.map(str::to_owned));
     // Short path segments such as `mcp` are not secret.
     parts.extend(segments.filter(|it| it.len() > 12).map(str::to_owned));
     parts

@@ -334,6 +334,14 @@ impl<'e> EntryReader<'e> {
         if default.is_empty() {
             return Ok(name.to_owned());
         }
+        let written = format!("${{{inner}}}");
+        let is_other = |unset: &UnsetVariable| unset.name == name && unset.written != written;
+        if self.unset.iter().any(is_other) {
+            return Err(SkipReason::ForeignVariable {
+                what: what.to_owned(),
+                variable: inner.to_owned(),
+            });
+        }
         let note = format!("the default value of {name} in {what} was not copied");
         Ok(self.only_there(name.to_owned(), inner, note))
     }

@@ -14,9 +14,6 @@ use crate::{
     },
 };
 
-/// Answered questions whose keys are saved.
-const ANSWERED: usize = 100;
-
 impl Link {
     /// How many answers are out.
     pub(super) fn replies_out(&self) -> usize {
@@ -66,16 +63,11 @@ impl Link {
 
     /// The answer to a request of the server goes out.
     pub(super) fn note_answered(&mut self, key: &str) {
-        if self.record.session.is_none() || self.was_answered(key) {
-            return;
-        }
-        self.record.answered.push_front(key.to_owned());
-        self.record.answered.truncate(ANSWERED);
-        self.record_changed();
+        self.replies.note_answered(key);
     }
 
     /// Whether a request was answered, where its id cannot be another's after a restart of the server.
     pub(super) fn was_answered(&self, key: &str) -> bool {
-        self.record.session.is_some() && self.record.answered.iter().any(|it| it == key)
+        self.record.session.is_some() && self.replies.was_answered(key)
     }
 }

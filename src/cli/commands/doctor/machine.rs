@@ -9,7 +9,6 @@ use std::{
 use url::Url;
 
 use crate::{
-    app::{SMALLEST, is_large_enough},
     auth::AuthError,
     cli::{
         commands::doctor::report::{Checks, Severity},
@@ -50,19 +49,6 @@ pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
             format!("TERM is {term:?}, which cannot move the cursor, so the screen does not work"),
             "set TERM to the type of your terminal, e.g. xterm-256color",
         );
-    }
-    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
-        let (columns, rows) = (size.ws_col, size.ws_row);
-        if columns == 0 || rows == 0 {
-            checks.ok("unknown size");
-        } else if is_large_enough((columns, rows)) {
-            checks.ok(format!("{columns} columns, {rows} rows"));
-        } else {
-            checks.warning(
-                format!("{columns} columns and {rows} rows are too small for the screen"),
-                format!("enlarge it to at least {} by {}", SMALLEST.0, SMALLEST.1),
-            );
-        }
     }
     let colors = match capabilities.colour {
         ColorDepth::Mono => "no colors; text and symbols carry the same information",

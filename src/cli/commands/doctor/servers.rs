@@ -19,8 +19,7 @@ use crate::{
         target::{TargetChoice, Targets},
     },
     domain::{
-        Era, Program, ProtocolVersion, ServerConfig, ServerName, ServerObstacle as Needs,
-        ServerRef, server_url, text,
+        Program, ServerConfig, ServerName, ServerObstacle as Needs, ServerRef, server_url, text,
     },
     engine::{Flow, Obstacle, Probe, probe},
     store::Reader,
@@ -76,25 +75,12 @@ fn check_server(
         let value = format!("Bearer {}", secret.expose_secret());
         headers.push(("Authorization".to_owned(), value.into()));
     }
-    let mut probe = block_on(async { Ok(probe(url, headers).await) })?;
+    let probe = block_on(async { Ok(probe(url, headers).await) })?;
     let needs_login = matches!(probe.stateful, Err(Obstacle::NeedsLogin)) && !probe.is_modern;
     if needs_login && matches!(token, TokenState::Expired) {
         let next = "the next call renews it if it can";
         checks.warning("its sign-in token has expired", next);
         return Ok(());
-    }
-    // Calls of a pinned server use no other revision.
-    let links = context.reader()?.links()?;
-    let link = links.iter().find(|link| link.name == server.name);
-    match link
-        .and_then(|link| link.pinned_version)
-        .map(ProtocolVersion::era)
-    {
-        Some(Era::Stateful) => probe.is_modern = false,
-        Some(Era::Modern) if probe.is_modern => {
-            probe.stateful = Err(Obstacle::Refused(0));
-        }
-        _ => {}
     }
     report(url, &probe, &advice, checks);
     Ok(())
@@ -138,7 +124,7 @@ fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut 
         return false;
     }
     let obstacle = server.obstacle(|variable| crate::config::env_secret(variable).is_some());
-    let name = text::shell_word(name.as_str());
+    let name = text::shell_word(server.name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
             format!("stdio, {}, so it is not started", obstacle.message()),

@@ -14,7 +14,7 @@ use crate::{
         consent::{bound, consent_given, header_destinations, start_summary},
         digest,
     },
-    domain::text,
+    domain::{ServerName, text},
 };
 
 /// `servers approve`.
@@ -23,7 +23,7 @@ pub(in crate::cli) fn approve(
     args: &ApproveServerArgs,
 ) -> Result<u8, CliError> {
     context.may_act()?;
-    let server = context.config()?.server(&args.name).cloned();
+    let server = context.configured(&ServerName::new(&*args.name)).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(CliError::usage(format!(
             "no stdio server named {} in the configuration; `longhaul servers list` lists the servers",
@@ -43,7 +43,7 @@ pub(in crate::cli) fn approve(
     let refusal = "not approved; rerun with --yes to approve";
     must_confirm(context, args.yes, "approve? y/N", refusal)?;
     let mut edit = ConfigEdit::open(config::path())?;
-    edit.approve(&args.name, &program);
+    edit.approve(server.name.as_str(), &program);
     edit.save()?;
     notify_drivers(context);
     let message = format!(

@@ -99,9 +99,10 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
 /// The table row and JSON of a server that is only in the session.
 fn session_only(link: &LinkRecord) -> (Vec<String>, Value) {
     let (url, note) = (server_url::redacted(&link.url), "only in this session");
+    let kind = if link.is_process() { "stdio" } else { "http" };
     let document = json!({
         "name": link.name,
-        "kind": "http",
+        "kind": kind,
         "url": url,
         "state": "ready",
         "why": note,

@@ -24,8 +24,9 @@ pub(in crate::cli) fn remove(
     let mut edit = ConfigEdit::open(config::path())?;
     let is_configured = edit.remove(name);
     let links = context.reader()?.links()?;
-    let is_in_session = links.iter().any(|link| link.name.as_str() == name);
-    if !is_configured && !is_in_session {
+    let links = links.iter().map(|link| &link.name);
+    let in_session: Vec<&ServerName> = links.filter(|link| is_named(link, name)).collect();
+    if !is_configured && in_session.is_empty() {
         return Err(CliError::usage(format!(
             "no server named \"{name}\" in the configuration or this session; `longhaul servers list{}` lists the servers",
             context.flags()
@@ -57,8 +58,8 @@ pub(in crate::cli) fn remove(
         notify_drivers(context);
     }
     let mut from: Vec<String> = is_configured.then_some(path.clone()).into_iter().collect();
-    if is_in_session && !has_tasks {
-        match remove_from_session(context, name) {
+    if !in_session.is_empty() && !has_tasks {
+        match remove_from_session(context, name, &in_session) {
             Ok(()) => from.push(format!("session {}", context.paths.session())),
             Err(fail) if is_configured => {
                 let line = format!("longhaul: {}", fail.message());
@@ -73,8 +74,17 @@ pub(in crate::cli) fn remove(
     context.finish(&document, &message)
 }
 
-/// Removes a server from the session file; fails while a driver has it open.
-fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliError> {
+/// Whether this is the server, or one of its entry in a directory.
+fn is_named(server: &ServerName, name: &str) -> bool {
+    server.as_str() == name || server.entry() == name
+}
+
+/// Removes a server from the session file, under all its names; fails while a driver has it open.
+fn remove_from_session(
+    context: &mut Context<'_>,
+    name: &str,
+    names: &[&ServerName],
+) -> Result<(), CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         return Err(CliError::usage(format!(
             "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
@@ -83,7 +93,9 @@ fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliE
         )));
     };
     let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;
-    writer.remove_link(&ServerName::new(name))?;
+    for name in names {
+        writer.remove_link(name)?;
+    }
     drop((writer, lock));
     Ok(())
 }
@@ -91,7 +103,7 @@ fn remove_from_session(context: &mut Context<'_>, name: &str) -> Result<(), CliE
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
 fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, usize)>, CliError> {
     let here = (context.paths.session().to_owned(), context.reader()?);
-    let is_unfinished = |task: &&Task| task.server.as_str() == name && task.is_open();
+    let is_unfinished = |task: &&Task| is_named(&task.server, name) && task.is_open();
     let mut found = Vec::new();
     for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {
         let tasks = reader.tasks(ListFilter::ALL).unwrap_or_default();

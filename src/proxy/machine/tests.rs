@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
-    Forwarded, Introduction, ProtocolVersion, Question, QuestionKind, QuestionSource, ServerName,
-    SessionEvent, SessionRequest, SessionRequestId, SessionResponse, Stamp, Status, Task, TaskView,
-    Wall,
+    Collected, Forwarded, Introduction, ProtocolVersion, Question, QuestionKind, QuestionSource,
+    ServerName, SessionEvent, SessionRequest, SessionRequestId, SessionResponse, Stamp, Status,
+    Task, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -294,6 +294,40 @@ fn a_task_is_cancelled_only_once() {
     let params = json!({"taskId": task.as_str()}).to_string();
     let (number, _) = bench.asks(&request(4, "tasks/cancel", &params));
     assert_eq!(cancels(&bench.answer(number, SessionResponse::Accepted)), 0);
+}
+
+#[test]
+fn two_equal_waits_in_a_row_show_the_limit_of_a_host() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let call = |id: u64| request(id, "tools/call", r#"{"name":"slow"}"#);
+    let started = |effects: &[Effect]| {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Ask(number, SessionRequest::Start(call)) => Some((*number, call.clone())),
+            _ => None,
+        })
+    };
+    let (number, first) = started(&bench.hears(&call(2))).unwrap();
+    let task = first.id.clone();
+    bench.answer(number, SessionResponse::Started(task.clone()));
+    let view = TaskView::unwatched(Task::new(Wall(0), *first), None);
+    bench.takes(ProxyInput::Session(SessionEvent::Task(Arc::new(view))));
+    let mut is_learned = Vec::new();
+    for (id, waited) in [(2, 2_000), (3, 60_000), (4, 60_500)] {
+        bench.now.mono.0 += waited;
+        let params = json!({ "requestId": id });
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        bench.hears(&cancel.to_string());
+        let (number, _) = started(&bench.hears(&call(id + 1))).unwrap();
+        let effects = bench.answer(number, SessionResponse::Started(task.clone()));
+        is_learned.push(effects.iter().any(|effect| {
+            let Effect::Ask(_, SessionRequest::Collected { how, .. }) = effect else {
+                return false;
+            };
+            matches!(how, Collected::TimedOut { .. })
+        }));
+    }
+    assert_eq!(is_learned, [false, false, true]);
 }
 
 #[test]

@@ -3,13 +3,12 @@
 use url::Url;
 
 /// Parts of the names of headers, variables and parameters that hold secrets.
-const SECRET_NAME_PARTS: [&str; 10] = [
+const SECRET_NAME_PARTS: [&str; 9] = [
     "auth",
     "token",
     "key",
     "secret",
     "passw",
-    "passphrase",
     "cookie",
     "credential",
     "session",
@@ -17,7 +16,7 @@ const SECRET_NAME_PARTS: [&str; 10] = [
 ];
 
 /// The last words of variables and headers that hold secrets; `PWD` alone is a directory.
-const SECRET_LAST_WORDS: [&str; 2] = ["pass", "pwd"];
+const SECRET_LAST_WORDS: [&str; 3] = ["pass", "passphrase", "pwd"];
 
 /// Authentication schemes, which precede a credential and are not secret.
 const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];

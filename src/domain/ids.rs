@@ -126,7 +126,7 @@ impl ServerName {
             letter if letter.is_alphanumeric() || "-_.".contains(letter) => letter,
             _ => '-',
         };
-        let last: String = last.unwrap_or_default().chars().map(plain).collect();
+        let last: String = last.unwrap_or("root").chars().map(plain).collect();
         // FNV-1a.
         let digest = directory.bytes().fold(0x811c_9dc5_u32, |digest, byte| {
             (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193)

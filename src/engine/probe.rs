@@ -224,15 +224,10 @@ async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
         }
         Flow::Unknown
     };
-    let patience = if begins_early {
-        BEGINS_WITHIN
+    let (patience, unheard) = if begins_early {
+        (BEGINS_WITHIN, Flow::HeldBack)
     } else {
-        LISTEN_FOR
-    };
-    let unheard = if begins_early {
-        Flow::HeldBack
-    } else {
-        Flow::Unknown
+        (LISTEN_FOR, Flow::Unknown)
     };
     timeout(patience, first).await.unwrap_or(unheard)
 }

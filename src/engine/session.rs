@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Mono, NoticeLevel, ProtocolVersion, RequestError, SessionEvent, SessionRequest,
-        SessionRequestId, exit, text,
+        Mono, NoticeLevel, ProtocolVersion, RequestError, ServerConfigs, SessionEvent,
+        SessionRequest, SessionRequestId, exit, text,
     },
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
@@ -249,17 +249,8 @@ async fn serve(
         }
         match followed {
             Some(Ending::Left) => return,
-            Some(Ending::DriverGone) => {
-                other.is_gone(snapshots);
-                // It may have changed since, and the next driver would be told the old state.
-                if let Some(config) = (options.read_config)() {
-                    options.config = config;
-                }
-            }
             Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
-            // What was asked of it needs the next one.
-            Some(Ending::Stopped) if !own.pending.is_empty() => other.is_gone(snapshots),
-            Some(Ending::Stopped) => {
+            Some(Ending::Stopped) if own.pending.is_empty() => {
                 other.is_gone(snapshots);
                 let at = options.clock.now().wall;
                 snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
@@ -271,7 +262,13 @@ async fn serve(
                     () = other.until_next(&options.paths, keeper_before, snapshots) => {}
                     _ = &mut own.leaving => return,
                 }
+                read_again(&mut options);
                 continue;
+            }
+            // What was asked of it needs the next one.
+            Some(Ending::DriverGone | Ending::Stopped) => {
+                other.is_gone(snapshots);
+                read_again(&mut options);
             }
             None => other.does_not_answer(&options, snapshots, &mut own),
         }
@@ -283,6 +280,17 @@ async fn serve(
             () = tokio::time::sleep_until(tokio::time::Instant::now() + wait) => {}
             _ = &mut own.leaving => return,
         }
+    }
+}
+
+/// Reads the configuration again before the next driver is told of it: it may have changed since.
+fn read_again(options: &mut Options) {
+    if let Some(config) = (options.read_config)() {
+        let insecure_http = options.config.insecure_http;
+        options.config = ServerConfigs {
+            insecure_http,
+            ..config
+        };
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     tool_list::OutputSchemas,
 };
 use crate::domain::{
-    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, LogLevel, Mono,
+    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, Limits, LogLevel, Mono,
     ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
     TaskView,
 };
@@ -98,6 +98,8 @@ pub struct ProxyOptions {
     pub flags: String,
     /// What the user has set.
     pub settings: ProxySettings,
+    /// The limits of its calls.
+    pub limits: Limits,
     /// What the host keeps in `MCP_TOOL_TIMEOUT`.
     pub tool_timeout: Option<String>,
     /// Seeds the ids of tasks.

@@ -51,6 +51,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     let server = in_directory(context, server, &directory);
     let options = ProxyOptions {
         settings,
+        limits: context.config()?.default_limits().for_server(&server.name),
         server: server.name.clone(),
         flags: context.flags(),
         directory: directory.to_string_lossy().into_owned(),
@@ -76,18 +77,18 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
 }
 
 /// The server that a host in `directory` means: a stdio server without a directory of its own runs in that of the host,
-/// as if the host had started it. Hosts that belong to no project run in `/` or the home directory.
+/// as if the host had started it.
 fn in_directory(context: &Context<'_>, server: ServerRef, directory: &Path) -> ServerRef {
     let configured = context.configured(&server.name);
     let program = configured.and_then(|it| Some((&it.name, it.program.as_ref()?)));
-    let home = dirs::home_dir().and_then(|home| home.canonicalize().ok());
-    let is_project = directory.parent().is_some() && home.is_none_or(|home| home != directory);
     match (program, directory.to_str()) {
-        (Some((entry, Program { cwd: None, .. })), Some(path)) if is_project => ServerRef {
-            name: entry.in_directory(path),
-            url: Some(server_url::for_process_in(entry.as_str(), path)),
-            ..server
-        },
+        (Some((entry, Program { cwd: None, .. })), Some(path)) if path.starts_with('/') => {
+            ServerRef {
+                name: entry.in_directory(path),
+                url: Some(server_url::for_process_in(entry.as_str(), path)),
+                ..server
+            }
+        }
         _ => server,
     }
 }

@@ -287,7 +287,9 @@ fn patience_args(host: &str, entry: &WrappableEntry) -> Vec<String> {
         "gemini" | "opencode" => ("timeout", 0.001),
         _ => return Vec::new(),
     };
-    let limit = entry.fields.get(key).and_then(Value::as_f64);
+    // In a TOML file, numbers are read as text.
+    let seconds = |it: &Value| it.as_f64().or_else(|| it.as_str()?.parse().ok());
+    let limit = entry.fields.get(key).and_then(seconds);
     let limit = limit.and_then(|limit| Duration::try_from_secs_f64(limit * unit).ok());
     let patience = limit.map(|limit| text::duration(patience_before(limit)));
     let patience = patience.filter(|patience| text::parse_duration(patience).is_ok());

@@ -265,9 +265,7 @@ impl Link {
                 "longhaul now uses MCP {} with {name}, which can't resume this call: {why}. {advice}",
                 self.session_version().label()
             ),
-            ActionRefusal::SessionGone => {
-                format!("its MCP session with {name} has been replaced: {why}. {advice}")
-            }
+            ActionRefusal::SessionGone => format!("its MCP session is gone: {why}. {advice}"),
             _ => format!("{name} offers no way to look for it: {why}. {advice}"),
         }
     }

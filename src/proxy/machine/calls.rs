@@ -201,6 +201,7 @@ impl Proxy {
         );
         // The server checks them, and says what is wrong in its own words.
         call.is_unchecked = true;
+        call.limits = self.options.limits;
         let notes = self.asked.values();
         call.has_read = notes
             .filter_map(|asked| match asked {

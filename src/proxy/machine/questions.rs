@@ -256,6 +256,7 @@ mod tests {
             server: server.clone(),
             directory: String::new(),
             flags: String::new(),
+            limits: crate::domain::Limits::default(),
             settings: ProxySettings::default(),
             tool_timeout: None,
             seed: 1,

@@ -78,12 +78,11 @@ fn notifications(context: &Context<'_>, known: NotificationSupport, checks: &mut
         Some(DesktopProtocol::Osc99) => "notifications with OSC 99",
         None => "no known way to notify",
     };
-    let progress = if aside.has_progress {
-        "taskbar progress with OSC 9;4"
-    } else {
-        "no known taskbar progress"
-    };
-    checks.ok(format!("{desktop}, {progress}; copying with OSC 52"));
+    let mut message = format!("{desktop}; copying with OSC 52");
+    if aside.has_progress {
+        message += "; taskbar progress with OSC 9;4";
+    }
+    checks.ok(message);
     if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
         checks.warning(
             "tmux blocks notifications and progress unless passthrough is allowed",

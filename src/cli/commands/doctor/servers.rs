@@ -277,8 +277,6 @@ fn report(url: &str, probe: &Probe, advice: &CredentialAdvice, checks: &mut Chec
     let is_here = Url::parse(url).is_ok_and(|url| server_url::is_loopback(&url));
     let tls = if url.starts_with("https:") {
         "over TLS with a valid certificate"
-    } else if is_here {
-        "without encryption (on this machine)"
     } else {
         "without encryption"
     };

@@ -81,7 +81,7 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     }
     lines.push(match &program.cwd {
         Some(cwd) => format!("directory   {}", visible(cwd)),
-        None => "directory   that of longhaul, or of the agent host that calls it".to_owned(),
+        None => "directory   where longhaul or the calling agent host was started".to_owned(),
     });
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {

@@ -91,7 +91,7 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
         || Url::parse(value).is_ok_and(has_password)
 }
 
-/// Whether the text has a part `NAME=VALUE`, as in a connection string or the query of a URL, whose name is that of a secret.
+/// Whether a part `NAME=VALUE` of the text, as in a connection string or a query, has the name of a secret.
 fn has_secret_pair(text: &str) -> bool {
     let mut parts = text.split([';', '&', '?', ',', ' ']);
     parts.any(|part| {

@@ -100,7 +100,7 @@ impl Config {
         self.servers.iter().find(|it| it.name.as_str() == name)
     }
 
-    /// The entry that a server of the session has.
+    /// The entry of a server in the session, which may run in a host's directory.
     pub(crate) fn entry(&self, name: &ServerName) -> Option<&ServerConfig> {
         let own = self.server(name.as_str());
         own.or_else(|| self.server(name.entry()))
@@ -114,7 +114,10 @@ impl Config {
 
     /// The settings for agents' calls of a server.
     pub(crate) fn proxy_settings(&self, server: &ServerName) -> ProxySettings {
-        let own = self.server_proxies.get(server).cloned();
+        let entry = self.entry(server).map(|it| &it.name);
+        let own = entry
+            .and_then(|name| self.server_proxies.get(name))
+            .cloned();
         own.unwrap_or_default().or(&self.proxy)
     }
 

@@ -134,7 +134,7 @@ impl ServerName {
         Self(format!("{self}@{last}-{:04x}", digest >> 16))
     }
 
-    /// The name of its entry in the configuration: its own, unless it is one by [`Self::in_directory`].
+    /// The name of its entry in the configuration: its own name, unless [`Self::in_directory`] made it.
     pub fn entry(&self) -> &str {
         let is_hex =
             |digits: &str| digits.len() == 4 && digits.bytes().all(|it| it.is_ascii_hexdigit());
@@ -146,7 +146,7 @@ impl ServerName {
     }
 
     /// Whether both have the same entry.
-    pub fn is_of_same_entry(&self, other: &Self) -> bool {
+    pub fn shares_entry(&self, other: &Self) -> bool {
         self.entry() == other.entry()
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let app = lab.in_directory("/home/ada/my app/");
         assert!(app.as_str().starts_with("lab@my-app-"), "{app}");
         assert_ne!(app, lab.in_directory("/srv/my app"));
-        assert!(app.is_of_same_entry(&lab) && lab.entry() == "lab");
+        assert!(app.shares_entry(&lab) && lab.entry() == "lab");
         let other = ServerName::new("ada@build");
         assert_eq!(other.entry(), "ada@build");
     }

@@ -246,10 +246,8 @@ impl KnownConfigs {
 
     /// Why this reader may make no new requests to this server.
     pub(super) fn why_not(&self, from: Option<ReaderId>, name: &ServerName) -> Option<String> {
-        let entry = self.in_directories.get(name).map(|(entry, _)| entry);
         let mut clashes = self.clashes.iter();
-        let clash = clashes
-            .find(|(reader, of, _)| Some(*reader) == from && (of == name || Some(of) == entry));
+        let clash = clashes.find(|(reader, of, _)| Some(*reader) == from && of.shares_entry(name));
         let gone = self.gone.get(name).map(|listed| {
             let server = &listed.server;
             let back = match &server.url {

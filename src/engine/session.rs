@@ -262,13 +262,13 @@ async fn serve(
                     () = other.until_next(&options.paths, keeper_before, snapshots) => {}
                     _ = &mut own.leaving => return,
                 }
-                read_again(&mut options);
+                reread_config(&mut options);
                 continue;
             }
             // What was asked of it needs the next one.
             Some(Ending::DriverGone | Ending::Stopped) => {
                 other.is_gone(snapshots);
-                read_again(&mut options);
+                reread_config(&mut options);
             }
             None => other.does_not_answer(&options, snapshots, &mut own),
         }
@@ -283,8 +283,8 @@ async fn serve(
     }
 }
 
-/// Reads the configuration again before the next driver is told of it: it may have changed since.
-fn read_again(options: &mut Options) {
+/// Reads the configuration again, so that the next driver gets the current one.
+fn reread_config(options: &mut Options) {
     if let Some(config) = (options.read_config)() {
         let insecure_http = options.config.insecure_http;
         options.config = ServerConfigs {

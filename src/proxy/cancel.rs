@@ -18,7 +18,7 @@ pub(super) struct PendingCancels {
     pub(super) sent: BTreeSet<TaskId>,
     /// Requests that were cancelled before their task was started, why, and how long their callers had waited.
     pub(super) early: BTreeMap<String, (String, Duration)>,
-    /// How long the last caller had waited that cancelled without saying why and then repeated the call.
+    /// How long the last caller waited that cancelled without a reason and then repeated the call.
     pub(super) unclear: Option<Duration>,
 }
 
@@ -37,8 +37,8 @@ impl PendingCancels {
         self.due.values().map(|(at, _)| *at).min()
     }
 
-    /// Notes a cancel that was followed by the same call, and whether it shows the limit of the host: a person stops and
-    /// repeats calls as well, but not always after the same time.
+    /// Records a call that was cancelled and repeated. Returns whether this shows the host's timeout: a person also stops
+    /// and repeats calls, but hardly twice in a row after the same time.
     pub(super) fn shows_limit(&mut self, waited: Duration) -> bool {
         let earlier = self.unclear.replace(waited);
         earlier.is_some_and(|earlier| waited.abs_diff(earlier) <= waited / SAME_WITHIN)

@@ -456,7 +456,7 @@ impl Proxy {
         match event {
             SessionEvent::Task(view) => {
                 if view.task.caller.is_none()
-                    || !view.task.server.is_of_same_entry(&self.options.server)
+                    || !view.task.server.shares_entry(&self.options.server)
                 {
                     return;
                 }

@@ -7,7 +7,7 @@ use crate::{
         CallForm, Field, FormField, Stage, State, TypedArgument, form::pretty,
         typed_line::TypedCall,
     },
-    domain::{ServerName, Task, TaskId, has_large_integer, text},
+    domain::{ServerName, Task, TaskId, has_large_integer, server_url, text},
 };
 
 use super::as_json;
@@ -15,12 +15,10 @@ use super::as_json;
 impl CallForm {
     /// An empty form. With a single server, it starts with that server's tools.
     pub(in crate::app) fn new(state: &State) -> Self {
-        let is_own =
-            |server: &&crate::domain::ServerView| server.name.entry() == server.name.as_str();
-        let mut own = state
-            .servers
-            .iter()
-            .filter(is_own)
+        let is_in_directory = |url: &str| server_url::process_in(url).is_some();
+        let servers = state.servers.iter();
+        let mut own = servers
+            .filter(|server| !is_in_directory(&server.url))
             .map(|it| it.name.clone());
         let only = own.next().filter(|_| own.next().is_none());
         let selected = state

@@ -17,9 +17,7 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
-    domain::{
-        Collected, Program, ProxySettings, ServerName, ServerRef, SessionRequest, server_url,
-    },
+    domain::{Collected, Program, ProxySettings, ServerRef, SessionRequest, server_url},
     engine::Inherited,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
@@ -46,8 +44,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
         on_cancel: args.on_cancel,
         ..ProxySettings::default()
     };
-    let entry = ServerName::new(server.name.entry());
-    let settings = given.or(&context.config()?.proxy_settings(&entry));
+    let settings = given.or(&context.config()?.proxy_settings(&server.name));
     let server = in_directory(context, server, &directory);
     let options = ProxyOptions {
         settings,
@@ -76,8 +73,8 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Resu
     })
 }
 
-/// The server that a host in `directory` means: a stdio server without a directory of its own runs in that of the host,
-/// as if the host had started it.
+/// The server for a host in `directory`: a stdio server without a `cwd` runs in that directory, as if the host had
+/// started it.
 fn in_directory(context: &Context<'_>, server: ServerRef, directory: &Path) -> ServerRef {
     let configured = context.configured(&server.name);
     let program = configured.and_then(|it| Some((&it.name, it.program.as_ref()?)));

@@ -321,15 +321,16 @@ impl<'e> EntryReader<'e> {
             let variable = variable.unwrap_or_default();
             if is_variable(&variable) {
                 let note = format!("set {variable} to the value of the input {input}");
-                return Ok(self.only_there(variable, name, note));
+                return Ok(self.leave_in_file(variable, name, note));
             }
         }
         let name = name.strip_prefix("env:").unwrap_or(name);
+        let foreign = || SkipReason::ForeignVariable {
+            what: what.to_owned(),
+            variable: inner.to_owned(),
+        };
         if !is_variable(name) || EDITOR_VARIABLES.contains(&name) {
-            return Err(SkipReason::ForeignVariable {
-                what: what.to_owned(),
-                variable: inner.to_owned(),
-            });
+            return Err(foreign());
         }
         if default.is_empty() {
             return Ok(name.to_owned());
@@ -337,17 +338,15 @@ impl<'e> EntryReader<'e> {
         let written = format!("${{{inner}}}");
         let is_other = |unset: &UnsetVariable| unset.name == name && unset.written != written;
         if self.unset.iter().any(is_other) {
-            return Err(SkipReason::ForeignVariable {
-                what: what.to_owned(),
-                variable: inner.to_owned(),
-            });
+            return Err(foreign());
         }
         let note = format!("the default value of {name} in {what} was not copied");
-        Ok(self.only_there(name.to_owned(), inner, note))
+        Ok(self.leave_in_file(name.to_owned(), inner, note))
     }
 
-    /// Notes a variable whose value only the other program knows, by what it writes in the braces.
-    fn only_there(&mut self, name: String, inner: &str, note: String) -> String {
+    /// Leaves `${inner}` in the other program's file, for only that program knows its value. Returns the variable that
+    /// stands for it here.
+    fn leave_in_file(&mut self, name: String, inner: &str, note: String) -> String {
         let unset = UnsetVariable {
             name: name.clone(),
             written: format!("${{{inner}}}"),

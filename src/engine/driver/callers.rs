@@ -169,7 +169,7 @@ impl Driver<'_> {
         let is_its = |view: &TaskView| {
             let caller = view.task.caller.as_deref();
             let is_host = caller.is_some_and(|caller| caller.is_host(host, directory));
-            is_host && view.task.server.is_of_same_entry(server) && view.task.forgotten_at.is_none()
+            is_host && view.task.server.shares_entry(server) && view.task.forgotten_at.is_none()
         };
         let views = self.snapshots.tasks().into_iter();
         let mut views: Vec<TaskView> = views

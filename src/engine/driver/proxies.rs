@@ -223,7 +223,7 @@ impl Proxies {
             let is_host = |other: &Caller| {
                 caller.is_same_host(other) && !other.is_expired(task.end.settled_at, now)
             };
-            task.server.is_of_same_entry(&call.server)
+            task.server.shares_entry(&call.server)
                 && task.tool == call.tool
                 && task.caller.as_deref().is_some_and(is_host)
                 && task.forgotten_at.is_none()

@@ -97,7 +97,7 @@ impl Link {
             .is_some_and(|attempt| attempt.session_number != self.record.session_number);
         let server = ServerSupport {
             has_pause_tool: self.record.tools.iter().any(|tool| tool.name == *pause),
-            // On a server without sessions, the ids of events stay good.
+            // Without MCP sessions, event ids stay valid.
             is_session_gone: is_of_another && self.record.session.is_some()
                 || !self.record.is_initialized,
             has_left_session: !active.is_modern() && !self.record.is_stateful(),

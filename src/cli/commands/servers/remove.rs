@@ -74,7 +74,7 @@ pub(in crate::cli) fn remove(
     context.finish(&document, &message)
 }
 
-/// Whether this is the server, or one of its entry in a directory.
+/// Whether this is the server of that name, or the same server in a host's directory.
 fn is_named(server: &ServerName, name: &str) -> bool {
     server.as_str() == name || server.entry() == name
 }
@@ -93,8 +93,8 @@ fn remove_from_session(
         )));
     };
     let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;
-    for name in names {
-        writer.remove_link(name)?;
+    for link in names {
+        writer.remove_link(link)?;
     }
     drop((writer, lock));
     Ok(())

@@ -31,4 +31,9 @@ pub enum ConfigureError {
         /// The configured URL, without secrets.
         wanted: String,
     },
+    /// The program of a stdio server still runs with its old command.
+    #[error(
+        "{0} still runs with its old command, because calls there are unfinished; the new one applies once they have ended"
+    )]
+    ProgramInUse(ServerName),
 }

@@ -21,7 +21,7 @@ use super::{
     task_index::TaskIndex,
 };
 use crate::domain::{
-    IfCut, LinkRecord, ModernSupport, Mono, NewCall, ProtocolVersion, RequestError,
+    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion, RequestError,
     ServerCapabilities, Stamp, Task, TaskId, TaskView,
 };
 
@@ -75,6 +75,10 @@ struct LinkConfig {
     gone_from: Option<String>,
     /// How long its program stays without anything to do, if not for the usual time.
     stop_when_idle: Option<Duration>,
+    /// How its program is started.
+    program: Option<Program>,
+    /// Whether the running program was started in another way. It is ended once nothing runs there.
+    is_program_outdated: bool,
 }
 
 /// When the tasks are gone through.

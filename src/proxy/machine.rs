@@ -54,7 +54,12 @@ pub enum ProxyInput {
         /// The id of the request, as JSON text, if it is one.
         id: Option<String>,
     },
-    /// The host has closed its end.
+    /// The host will send nothing more.
+    EndOfInput {
+        /// Whether it still reads, so that it has what was written to it.
+        is_reading: bool,
+    },
+    /// The host is gone.
     HostClosed,
     /// An event of the session.
     Session(SessionEvent),
@@ -162,6 +167,8 @@ struct Call {
     sent_status: Option<&'static str>,
     /// Whether its result is being read.
     is_reading: bool,
+    /// Whether it repeats the call that the task was started for.
+    is_repeat: bool,
 }
 
 /// The proxy of one host. Feed it with [`Proxy::handle`], carry out what it returns.
@@ -259,6 +266,13 @@ impl Proxy {
                 let words = "the message is too long";
                 let id = id.as_deref().unwrap_or("null");
                 self.refuse(id, message::INVALID_REQUEST, words);
+            }
+            ProxyInput::EndOfInput { is_reading } => {
+                for result in std::mem::take(&mut self.written) {
+                    if is_reading {
+                        self.note(result.task, Collected::Delivered);
+                    }
+                }
             }
             ProxyInput::HostClosed => self.host_closed(),
             ProxyInput::Session(event) => self.session_reported(event),

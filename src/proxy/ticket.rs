@@ -2,9 +2,15 @@
 
 use core::{ops::Range, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
-use super::message::{Members, with};
+use super::{
+    message::{Members, with},
+    raw::RawMembers,
+};
 use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted};
 
 /// The tool that waits for a call and returns its result.
@@ -109,6 +115,28 @@ impl ResultPart {
         let part = json!({"content": content, "isError": is_error});
         (part, self.from.min(total)..end, total)
     }
+}
+
+/// A result that ends by saying how long ago the call ended that brought it.
+pub(super) fn with_age(result: &str, task: &TaskId, age: Duration) -> String {
+    let age = text::span(age);
+    let words = format!(
+        "(longhaul did not run this call again: the same call was made before, as {task}, and this is its result, which \
+         nobody had collected. It ended {age} ago. To run it again, make the call once more.)"
+    );
+    let note = to_raw_value(&json!({"type": "text", "text": words}));
+    let members = RawMembers::parse(result);
+    let content = members.as_ref().and_then(|members| members.get("content"));
+    let content = content.and_then(|content| serde_json::from_str(content).ok());
+    let (Some(mut members), Some::<Vec<Box<RawValue>>>(mut content)) = (members, content) else {
+        return result.to_owned();
+    };
+    content.extend(note);
+    members.set(
+        "content",
+        &serde_json::to_string(&content).unwrap_or_default(),
+    );
+    members.to_string()
 }
 
 /// The schema of [`ticket`]'s structured content.
@@ -229,6 +257,21 @@ fn summary(view: &TaskView, now: Wall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_result_says_its_age() {
+        let task = TaskId::from_bits(7);
+        let age = Duration::from_secs(7200);
+        let aged = |result: &str| with_age(result, &task, age);
+        let text = aged(r#"{"content":[{"type":"text","text":"a"} ] ,"n":1.50}"#);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["content"][0]["text"], "a");
+        let note = value["content"][1]["text"].as_str().unwrap();
+        assert!(note.contains("2 h ago") && text.contains("1.50"), "{text}");
+        let value: Value = serde_json::from_str(&aged(r#"{"content":[ ]}"#)).unwrap();
+        assert_eq!(value["content"].as_array().unwrap().len(), 1);
+        assert_eq!(aged(r#"{"content":"x"}"#), r#"{"content":"x"}"#);
+    }
 
     #[test]
     fn a_large_result_can_be_read_in_parts() {

@@ -183,6 +183,46 @@ fn a_result_that_was_read_is_not_given_to_a_call_after_the_keeper_ends() {
 }
 
 #[test]
+fn a_result_that_one_host_has_is_not_given_to_another_one() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = || AgentHost::start(&kept, &[&server], &json!({}));
+    let (mut first, mut second) = (start(), start());
+    finish_steps(&kept);
+    first.call("work", &json!({}));
+    kept.ok(&["keeper", "stop"]);
+    second.call("work", &json!({}));
+    assert_eq!(runs(&kept), 2);
+    kept.kill_keeper();
+    first.call("work", &json!({}));
+    assert_eq!(runs(&kept), 3);
+    first.close();
+    second.close();
+}
+
+#[test]
+fn a_host_that_closes_has_read_its_results() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = || AgentHost::start(&kept, &[&server], &json!({}));
+    finish_steps(&kept);
+    for run in 1..=2 {
+        let mut host = start();
+        host.call("work", &json!({}));
+        assert_eq!(runs(&kept), run);
+        host.close();
+    }
+    let mut host = start();
+    host.call("work", &json!({}));
+    // Nobody knows what became of this result.
+    host.kill();
+    let mut host = start();
+    host.call("work", &json!({}));
+    assert_eq!(runs(&kept), 3);
+    host.close();
+}
+
+#[test]
 fn a_call_made_just_before_the_host_closes_is_run() {
     let kept = Kept::new();
     let server = steps(&kept);

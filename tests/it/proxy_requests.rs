@@ -21,6 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use longhaul::store::write_atomically;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -501,22 +502,51 @@ fn a_question_that_may_be_about_the_call_of_another_host_is_for_the_screen() {
     other.close();
 }
 
+/// Waits until a call asks something, and returns its id.
+fn asks(kept: &Kept) -> String {
+    let mut id = None;
+    until("it asks", || {
+        let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
+        id = tasks.document()[0]["id"].as_str().map(str::to_owned);
+        id.is_some()
+    });
+    id.unwrap()
+}
+
+#[test]
+fn a_changed_command_applies_once_its_program_is_not_in_use() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    let asking = host.start_call("ask", &json!({}));
+    let id = asks(&kept);
+    let pid = || std::fs::read_to_string(kept.path().join("pid")).unwrap();
+    let before = pid();
+    let config = kept.path().join("config.toml");
+    let entry = std::fs::read_to_string(&config).unwrap() + "env = { NEW = \"1\" }\n";
+    write_atomically(&config, entry.as_bytes()).unwrap();
+    kept.ok(&["servers", "approve", "asking", "--yes"]);
+    assert_eq!(pid(), before);
+    kept.ok(&["answer", &id, "--accept"]);
+    assert_eq!(text(&host.response(asking)["result"]), "answered");
+    until("the new one runs", || {
+        host.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
+        pid() != before
+    });
+    host.close();
+}
+
 #[test]
 fn what_a_host_can_do_is_declared_once_the_server_is_idle() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");
     let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
     host.start_call("ask", &json!({}));
-    let mut id = Value::Null;
-    until("it asks", || {
-        let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
-        id = tasks.document()[0]["id"].clone();
-        id.is_string()
-    });
+    let id = asks(&kept);
     let mut other = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
     host.close();
     assert!(!heard(&kept).contains("sampling"));
-    kept.ok(&["answer", id.as_str().unwrap_or_default(), "--accept"]);
+    kept.ok(&["answer", &id, "--accept"]);
     until("the server has the answer", || {
         other.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
         heard(&kept).contains("sampling")

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -29,6 +30,9 @@ const LINE_BYTES: u64 = 32 << 20;
 
 /// Lines from the host that wait to be handled.
 const LINES_WAITING: usize = 64;
+
+/// How soon after our stdin our stdout closes if the host was killed.
+const BOTH_CLOSE_WITHIN: Duration = Duration::from_millis(100);
 
 /// How long after the host has closed its end its last requests may take, and then the last notes.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -163,17 +167,17 @@ async fn serve(
         let timer = clock.sleep_until(proxy.next_wake());
         let end = clock.sleep_until(ends_at);
         let input = tokio::select! {
-            from_host = lines.recv(), if ends_at.is_none() => {
-                let Some(input) = from_host else {
-                    ends_at = Some(clock.now().mono.after(ENDS_WITHIN));
-                    continue;
-                };
-                input
-            }
+            from_host = lines.recv(), if ends_at.is_none() => from_host.unwrap_or_else(|| {
+                ends_at = Some(clock.now().mono.after(ENDS_WITHIN));
+                end_of_input()
+            }),
             () = end => return Ok(code::OK),
             event = live.next(context) => match event? {
                 LiveEvent::Session(event) => ProxyInput::Session(event),
-                LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(code::OK),
+                LiveEvent::Interrupted | LiveEvent::Terminated => {
+                    ends_at = Some(clock.now().mono);
+                    end_of_input()
+                }
             },
             () = timer => ProxyInput::Timer,
         };
@@ -210,6 +214,16 @@ async fn serve(
             }
         }
     }
+}
+
+/// The host has closed our stdin, or wants us to exit. If it still reads our stdout, it does so on purpose; if it was
+/// killed, both ends close, one right after the other.
+fn end_of_input() -> ProxyInput {
+    let wait = Timespec::try_from(BOTH_CLOSE_WITHIN).ok();
+    let stdout = io::stdout();
+    let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
+    let is_reading = matches!(poll(&mut ends, wait.as_ref()), Ok(0));
+    ProxyInput::EndOfInput { is_reading }
 }
 
 /// Sends the last notes and cancels, and waits until the session has all of them.

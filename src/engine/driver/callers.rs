@@ -14,12 +14,23 @@ use crate::{
 
 impl Driver<'_> {
     /// The call of a proxy that this one repeats.
-    fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
+    pub(super) fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
         call.caller.as_ref().filter(|_| !call.never_attaches)?;
         self.proxies.forget_gone(self.snapshots);
         self.publish_changes(now);
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
         self.proxies.repeated(call, self.snapshots, held, now.wall)
+    }
+
+    /// Carries out the repeated calls that waited for the proxies of an earlier driver.
+    pub(super) fn start_held_calls(&mut self, now: Stamp) {
+        for (number, start) in self.proxies.take_held(now.mono) {
+            let from = self.open.reader(number);
+            // Nothing was promised to a proxy that has gone.
+            if from.is_some_and(|reader| self.snapshots.has(reader)) {
+                self.ask(number, start, now);
+            }
+        }
     }
 
     /// Updates the hosts of each link.

@@ -280,5 +280,7 @@ impl Driver<'_> {
             self.snapshots
                 .notice(now.wall, NoticeLevel::Info, error.to_string());
         }
+        // This ends a program that was started in another way and is not in use.
+        self.feed(index, Input::Timer, now);
     }
 }

@@ -245,7 +245,7 @@ impl<'d> Driver<'d> {
                 arrivals: 0,
             },
             announcements: Announcements::default(),
-            proxies: Proxies::default(),
+            proxies: Proxies::new(now.mono),
         }
     }
 }
@@ -325,6 +325,7 @@ impl Driver<'_> {
                     now = self.clock.now();
                     self.feed_all(|| Input::Timer, now);
                     self.tend_logins(now);
+                    self.start_held_calls(now);
                 }
                 Ok(()) = inputs.connected.changed() => {
                     now = self.clock.now();
@@ -386,6 +387,7 @@ impl Driver<'_> {
             .chain(look)
             .chain(due)
             .chain(lifetime)
+            .chain(self.proxies.held_until())
             .min()
     }
 

@@ -1,13 +1,15 @@
 //! The clients that pass calls on for other programs (`longhaul proxy`): what they listen to and what they wait for.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use crate::{
     domain::{
-        Caller, Collected, ControlKind, ControlRequest, Forwarded, HostProfile, NewCall,
-        ServerName, Status, Task, TaskId, Wall, canonical_arguments,
+        Caller, Collected, ControlKind, ControlRequest, Forwarded, HostProfile, Mono, NewCall,
+        ServerName, SessionRequest, SessionRequestId, Status, Task, TaskId, Wall,
+        canonical_arguments,
     },
     engine::snapshots::{ReaderId, Snapshots},
     link::RootsRequest,
@@ -18,6 +20,9 @@ const ROOTS_REQUESTS: usize = 32;
 
 /// The most roots of one host.
 const ROOTS: usize = 1000;
+
+/// How soon after its start a new driver hears from the proxies of the one before: they look for it every second.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
 
 /// What proxies listen to and wait for.
 #[derive(Debug, Default)]
@@ -31,6 +36,10 @@ pub(super) struct Proxies {
     collectors: BTreeMap<TaskId, ReaderId>,
     /// The calls of proxies whose results nobody has got.
     undelivered: BTreeSet<TaskId>,
+    /// Until when the proxies of an earlier driver may come back, and say which results their hosts have.
+    all_back_at: Mono,
+    /// Repeated calls that wait for that: the other host, which made the first call, may have its result.
+    held: Vec<(SessionRequestId, SessionRequest)>,
 }
 
 /// A request for roots that hosts answer.
@@ -56,6 +65,37 @@ pub(super) struct AnsweredRoots {
 }
 
 impl Proxies {
+    /// Those of a driver that starts.
+    pub(super) fn new(now: Mono) -> Self {
+        Self {
+            all_back_at: now.after(BACK_WITHIN),
+            ..Self::default()
+        }
+    }
+
+    /// Whether proxies of an earlier driver may not be back yet.
+    pub(super) fn may_come_back(&self, now: Mono) -> bool {
+        now < self.all_back_at
+    }
+
+    /// Holds a repeated call until they are back.
+    pub(super) fn hold(&mut self, number: SessionRequestId, start: SessionRequest) {
+        self.held.push((number, start));
+    }
+
+    /// When held calls are due.
+    pub(super) fn held_until(&self) -> Option<Mono> {
+        (!self.held.is_empty()).then_some(self.all_back_at)
+    }
+
+    /// The held calls that are due.
+    pub(super) fn take_held(&mut self, now: Mono) -> Vec<(SessionRequestId, SessionRequest)> {
+        if self.may_come_back(now) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.held)
+    }
+
     /// Notes the calls of a session that is opened.
     pub(super) fn restore<'t>(&mut self, tasks: impl Iterator<Item = &'t Task>) {
         let is_undelivered = |caller: &Caller| caller.delivered_at.is_none();

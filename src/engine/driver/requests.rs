@@ -142,6 +142,12 @@ impl Driver<'_> {
             SessionRequest::In(_, what) => what.as_ref(),
             what => what,
         };
+        if let SessionRequest::Start(call) = asked
+            && self.proxies.may_come_back(now.mono)
+            && (self.repeated_call(call, now)).is_some_and(|earlier| earlier != call.id)
+        {
+            return self.proxies.hold(number, what);
+        }
         let index = match self.route(number, asked, now) {
             Route::Link(index) => index,
             Route::SavedTask(id) => return self.ask_session(number, &id, &what, now),

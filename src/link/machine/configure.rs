@@ -3,7 +3,7 @@
 use super::Link;
 
 use crate::{
-    domain::{LinkRecord, ModernSupport, ProtocolVersion, ServerConfig, server_url},
+    domain::{LinkRecord, ModernSupport, Program, ProtocolVersion, ServerConfig, server_url},
     link::{
         configure_error::ConfigureError,
         connection::ConnectionState,
@@ -92,13 +92,28 @@ impl Link {
                 None => self.retry_auth(),
             }
         }
-        let Some(choice) = config.protocol else {
+        if let Some(choice) = config.protocol {
+            self.choose(Choice {
+                version: choice.0,
+                is_configured: true,
+            })?;
+        }
+        self.change_program(config.program.as_ref())
+    }
+
+    /// # Errors
+    /// [`ConfigureError::ProgramInUse`] while something is unfinished there.
+    fn change_program(&mut self, program: Option<&Program>) -> Result<(), ConfigureError> {
+        let old = std::mem::replace(&mut self.config.program, program.cloned());
+        let is_changed = old.is_some() && old.as_ref() != program;
+        if !is_changed || !self.record.is_process() || self.legacy_sse.is_none() {
             return Ok(());
-        };
-        self.choose(Choice {
-            version: choice.0,
-            is_configured: true,
-        })
+        }
+        self.config.is_program_outdated = true;
+        if self.has_unsettled() {
+            return Err(ConfigureError::ProgramInUse(self.record.name.clone()));
+        }
+        Ok(())
     }
 
     fn choose(&mut self, choice: Choice) -> Result<(), ConfigureError> {

@@ -188,9 +188,12 @@ impl Link {
         self.show_all();
     }
 
-    /// Ends a program without anything to do: after a while, or at once if it is no longer configured. The next call
-    /// starts it again.
+    /// Ends a program without anything to do: after a while, or at once if it is no longer configured like that. The next
+    /// call starts it again.
     pub(super) fn end_idle_program(&mut self) {
+        if self.config.is_program_outdated && self.is_program_unused() {
+            return self.legacy_sse_ended("its command has changed");
+        }
         if !self.is_program_idle() {
             self.schedule.program_idle_since = None;
             return;
@@ -215,15 +218,18 @@ impl Link {
     }
 
     fn is_program_idle(&self) -> bool {
+        // What a host has done with it may be in its memory.
+        self.is_program_unused() && !self.is_listened_to() && !self.wants_session()
+    }
+
+    /// Whether the program runs, and nothing is asked of it.
+    fn is_program_unused(&self) -> bool {
         let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
         self.record.is_process()
             && self.legacy_sse.is_some()
             && !self.exit.keeps_session
-            // What a host has done with it may be in its memory.
-            && !self.is_listened_to()
-            && !self.wants_session()
             && !self.has_unsettled()
             && self.in_flight.values().all(is_of_legacy_sse)
     }
@@ -240,6 +246,7 @@ impl Link {
 
     /// Leaves the stream.
     pub(super) fn close_legacy_sse(&mut self) {
+        self.config.is_program_outdated = false;
         if let Some(legacy_sse) = self.legacy_sse.take() {
             self.close(legacy_sse.on);
         }

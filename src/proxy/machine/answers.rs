@@ -1,8 +1,10 @@
 //! Responses of the session, and what the host gets for a task that has ended.
 
+use core::time::Duration;
+
 use serde_json::json;
 
-use super::{Asked, CallList, CallRole, Proxy, SavedResult, Unreadable};
+use super::{Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable};
 use crate::{
     domain::{
         Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
@@ -12,9 +14,12 @@ use crate::{
         cancel::Written,
         host_task,
         message::{self, internal_error, with},
-        ticket::failure,
+        ticket::{self, failure},
     },
 };
+
+/// A repeated call that gets an older result than this is told so: the host may want a new one.
+const OLD: Duration = Duration::from_secs(60);
 
 impl Proxy {
     pub(super) fn answered(&mut self, asked: Asked, outcome: SessionOutcome) {
@@ -130,7 +135,7 @@ impl Proxy {
                         self.note(task.clone(), Collected::PartlyRead);
                     }
                 }
-                _ => self.respond_with(&id, call.role, &view, result),
+                _ => self.respond_with(&id, &call, &view, result),
             }
             if is_answered && result.is_ok() {
                 self.written.push(Written {
@@ -142,9 +147,9 @@ impl Proxy {
         }
     }
 
-    fn respond_with(&mut self, id: &str, role: CallRole, view: &TaskView, result: &SavedResult) {
+    fn respond_with(&mut self, id: &str, call: &Call, view: &TaskView, result: &SavedResult) {
         let task = &view.task;
-        match (role, result) {
+        match (call.role, result) {
             (CallRole::Task, _) => {}
             (CallRole::TaskGet, result) => {
                 let outcome = match result {
@@ -168,7 +173,14 @@ impl Proxy {
             }
             (_, Ok(Some(result))) => {
                 let result = host_task::without_related(result);
-                self.respond_to(id, "tools/call", &result);
+                let age = task.end.settled_at.map(|at| self.now.wall.since(at));
+                match age.filter(|age| call.is_repeat && *age >= OLD) {
+                    Some(age) => {
+                        let result = ticket::with_age(&result, &task.id, age);
+                        self.respond_to(id, "tools/call", &result);
+                    }
+                    None => self.respond_to(id, "tools/call", &result),
+                }
             }
             (_, Ok(None)) => match ended(task) {
                 Err((code, TaskError { message, data, .. })) => {
@@ -176,7 +188,7 @@ impl Proxy {
                 }
                 Ok(words) => {
                     let mut result = failure(&words);
-                    if role == CallRole::TaskResult {
+                    if call.role == CallRole::TaskResult {
                         host_task::relate(&mut result, &task.id);
                     }
                     self.respond(id, &result);

@@ -235,6 +235,7 @@ impl Proxy {
             return self.started_after_cancel(id, task, is_own);
         };
         call.task = Some(task.clone());
+        call.is_repeat = !is_own;
         self.open_tasks.insert(task.clone());
         if let Some(view) = self.views.get(&task).cloned() {
             self.task_changed(&view);

@@ -1,8 +1,8 @@
 //! A task's history, result and traffic in memory, with bounded size.
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::Document;
@@ -132,8 +132,9 @@ impl ResultText {
                     "The result ({shown}) is too large for this pane. Save it: longhaul result {task} --out FILE"
                 ));
             }
-            Some(json) => match serde_json::from_str::<Members<'_>>(&json) {
-                Ok(members) => lay_out(&members.0, &mut document, &mut parts),
+            // Borrows each value, so that a large result is not copied.
+            Some(json) => match serde_json::from_str(&json) {
+                Ok(members) => lay_out(&members, &mut document, &mut parts),
                 Err(_) => document.push_json(&json),
             },
         }
@@ -146,34 +147,11 @@ impl ResultText {
     }
 }
 
-/// The members of a JSON object in their order. Borrows each value, so that a large result is not copied.
-struct Members<'j>(Vec<(String, &'j RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Taken;
-
-        impl<'de> Visitor<'de> for Taken {
-            type Value = Members<'de>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        from.deserialize_map(Taken)
-    }
-}
-
-fn lay_out(members: &[(String, &RawValue)], document: &mut Document, parts: &mut Vec<ResultPart>) {
+fn lay_out(
+    members: &IndexMap<String, &RawValue>,
+    document: &mut Document,
+    parts: &mut Vec<ResultPart>,
+) {
     for (key, value) in members {
         if key == "isError" && value.get() == "true" {
             document.push_text("The tool reported an error (isError).\n\n");

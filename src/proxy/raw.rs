@@ -1,17 +1,17 @@
 //! JSON objects whose members stay as they were written: a [`serde_json::Value`] does not hold every number.
 
 use core::fmt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, Visitor},
-};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The members of a JSON object, in their order, with the text of each value.
-#[derive(Default)]
-pub(super) struct RawMembers(Vec<(String, Box<RawValue>)>);
+/// The members of a JSON object, in their order, with the text of each value. Of equal names only the last one passes:
+/// another program might take the first.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct RawMembers(IndexMap<String, Box<RawValue>>);
 
 impl RawMembers {
     /// `None` if it isn't an object.
@@ -21,15 +21,14 @@ impl RawMembers {
 
     /// The text of a member.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        let member = self.0.iter().find(|(name, _)| name == key);
-        member.map(|(_, value)| value.get())
+        self.0.get(key).map(|value| value.get())
     }
 
     /// Replaces a member, or adds it. `json` is the text of a value.
     pub(super) fn set(&mut self, key: &str, json: &str) {
         self.remove(key);
         if let Ok(value) = RawValue::from_string(json.to_owned()) {
-            self.0.push((key.to_owned(), value));
+            self.0.insert(key.to_owned(), value);
         }
     }
 
@@ -38,7 +37,7 @@ impl RawMembers {
     }
 
     pub(super) fn remove(&mut self, key: &str) {
-        self.0.retain(|(name, _)| name != key);
+        self.0.shift_remove(key);
     }
 }
 
@@ -46,39 +45,6 @@ impl RawMembers {
 impl fmt::Display for RawMembers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
-    }
-}
-
-impl Serialize for RawMembers {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(key, value)| (key, value)))
-    }
-}
-
-impl<'de> Deserialize<'de> for RawMembers {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = RawMembers;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawMembers, A::Error> {
-                let mut members: Vec<(String, Box<RawValue>)> = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                // Of equal names only the last one passes: another program might take the first.
-                let mut names = BTreeSet::new();
-                members.reverse();
-                members.retain(|(name, _)| names.insert(name.clone()));
-                members.reverse();
-                Ok(RawMembers(members))
-            }
-        }
-        from.deserialize_map(Members)
     }
 }
 

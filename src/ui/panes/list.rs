@@ -1,6 +1,6 @@
 //! The task list. Finds the visible rows first and formats only those.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use ratatui::{
     text::{Line, Span},
@@ -79,7 +79,6 @@ fn hidden_rows(state: &State, rows: usize, columns: usize, [up, down]: [&str; 2]
 pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
     let columns = columns_of(region, state);
     let theme = region.theme;
-    let servers = server_names(state, columns.server, theme.glyphs.more);
     let count = usize::from(region.rows());
     let top = crate::app::first_line(state, count);
     let lines = state.list.rows.iter().enumerate().skip(top).take(count);
@@ -98,10 +97,7 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
                 if index == state.list.cursor_row {
                     selected = Some((rows.len(), y));
                 }
-                let server = &task_row.view.task.server;
-                let name = servers.get(server.as_str());
-                let name = name.map_or(server.as_str(), String::as_str);
-                let (row, bar) = row(theme, columns, name, state, task_row, now);
+                let (row, bar) = row(theme, columns, state, task_row, now);
                 bars.extend(bar.map(|(x, bar)| (x, y, bar)));
                 row
             }
@@ -196,24 +192,10 @@ fn columns_of(region: &Region<'_>, state: &State) -> Columns {
     Columns::of(region.columns(), narrow(widest), narrow(callers.max()))
 }
 
-/// The server names, cut to their column so that no two look the same; empty if all names fit.
-fn server_names(state: &State, column: Column, more: &str) -> BTreeMap<String, String> {
-    let available = usize::from(column.columns.saturating_sub(1));
-    let names = state.servers.iter().map(|server| server.name.as_str());
-    let clean: Vec<_> = names.clone().map(text::clean_line).collect();
-    if available == 0 || clean.iter().all(|name| text::width(name) <= available) {
-        return BTreeMap::new();
-    }
-    let clean: Vec<&str> = clean.iter().map(AsRef::as_ref).collect();
-    let shown = text::cut_distinct(&clean, available, more);
-    names.map(str::to_owned).zip(shown).collect()
-}
-
 /// A task's row, and its progress bar with the column where it begins.
 fn row<'t>(
     theme: Theme,
     columns: Columns,
-    server: &'t str,
     state: &'t State,
     task_row: &'t TaskRow,
     now: Stamp,
@@ -231,6 +213,9 @@ fn row<'t>(
     };
     let available = usize::from(columns.task.columns.saturating_sub(1));
     let name = name(state, task_row, available, glyphs.more);
+    let server = text::clean_line(task.server.as_str());
+    let available = usize::from(columns.server.columns.saturating_sub(1));
+    let server = text::cut_middle(&server, available, glyphs.more).into_owned();
     let from = task.caller.as_ref().map_or(Span::raw(""), |caller| {
         // A result that no agent has collected stands out.
         let role = if task.is_owed(now.wall) {

@@ -20,7 +20,7 @@ use super::{
     checkpoints::Checkpoints,
     context::SharedState,
     control::ControlSocket,
-    database::{Database, now_ms},
+    database::Database,
     elicitation_tokens::{self, ElicitationTokens},
     events::{Events, RETRY},
     faults::Faults,
@@ -86,8 +86,6 @@ impl Boot {
             tasks,
             tokens: Arc::clone(&tokens),
             activity: Arc::clone(&activity),
-            boot,
-            started_ms: now_ms(),
         });
         for task in shared.tasks.unfinished()? {
             run_task(&shared, &task);

@@ -46,7 +46,7 @@ fn ms(default: u64, unit: &str) -> Value {
 }
 
 /// The tool that keeps checkpoints, and the tools that manage them.
-fn checkpoint_tools() -> [Definition; 6] {
+fn checkpoint_tools() -> [Definition; 3] {
     [
         (
             PROCESSING,
@@ -75,27 +75,6 @@ fn checkpoint_tools() -> [Definition; 6] {
             ToolTaskSupport::Never,
             json!({"client_id": text()}),
             &["client_id"],
-        ),
-        (
-            "get_checkpoint_stats",
-            "Count checkpoints, records and events",
-            ToolTaskSupport::Never,
-            json!({}),
-            &[],
-        ),
-        (
-            "get_session_info",
-            "Show which server this is and when it started",
-            ToolTaskSupport::Never,
-            json!({}),
-            &[],
-        ),
-        (
-            "cleanup_checkpoints",
-            "Delete checkpoints that have not changed for some days",
-            ToolTaskSupport::Never,
-            json!({"max_age_days": {"type": "integer", "minimum": 0, "default": 7}}),
-            &[],
         ),
     ]
 }

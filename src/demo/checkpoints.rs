@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 use super::database::{Database, now_ms, random_id, rfc3339};
 use crate::demo::error::DemoError;
 
-const DAY_MS: i64 = 24 * 3600 * 1000;
-
 /// The status of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
@@ -197,77 +195,9 @@ impl Checkpoints {
         )?;
         Ok(())
     }
-
-    /// The counts of `get_checkpoint_stats`.
-    pub(super) fn stats(&self) -> Result<Value, rusqlite::Error> {
-        let database = self.database.lock();
-        let mut by_status = serde_json::Map::new();
-        let mut counts = database
-            .prepare("SELECT status, count(*) FROM checkpoint GROUP BY status ORDER BY status")?;
-        let mut total = 0;
-        for count in counts.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))? {
-            let (status, count): (String, i64) = count?;
-            total += count;
-            by_status.insert(status, count.into());
-        }
-        let rows: i64 =
-            database.query_row("SELECT count(*) FROM processed", [], |row| row.get(0))?;
-        let events: i64 = database.query_row("SELECT count(*) FROM event", [], |row| row.get(0))?;
-        Ok(json!({
-            "checkpoints": total,
-            "by_status": by_status,
-            "records_processed": rows,
-            "events_stored": events,
-        }))
-    }
-
-    /// Deletes checkpoints (and their rows) that have not changed for this many days, except running ones.
-    pub(super) fn delete_older_than(&self, days: u64) -> Result<usize, rusqlite::Error> {
-        let before = cutoff_ms(now_ms(), days);
-        let mut database = self.database.lock();
-        let transaction = database.transaction()?;
-        transaction.execute(
-            "DELETE FROM processed WHERE task_id IN
-             (SELECT task_id FROM checkpoint WHERE updated_ms < ?1 AND status <> 'running')",
-            [before],
-        )?;
-        let deleted = transaction.execute(
-            "DELETE FROM checkpoint WHERE updated_ms < ?1 AND status <> 'running'",
-            [before],
-        )?;
-        transaction.commit()?;
-        Ok(deleted)
-    }
-}
-
-/// The time this many days before `now_ms`, saturating.
-fn cutoff_ms(now_ms: i64, days: u64) -> i64 {
-    let days = i64::try_from(days).unwrap_or(i64::MAX);
-    now_ms.saturating_sub(days.saturating_mul(DAY_MS))
 }
 
 /// Converts for SQLite, whose integers are signed.
 fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(day: &str) -> i64 {
-        format!("{day}T12:00:00Z")
-            .parse::<jiff::Timestamp>()
-            .unwrap()
-            .as_millisecond()
-    }
-
-    #[test]
-    fn cutoff_is_exact_across_month_and_year_ends() {
-        assert_eq!(cutoff_ms(at("2026-03-01"), 1), at("2026-02-28"));
-        assert_eq!(cutoff_ms(at("2028-03-01"), 1), at("2028-02-29"));
-        assert_eq!(cutoff_ms(at("2026-01-03"), 7), at("2025-12-27"));
-        assert_eq!(cutoff_ms(at("2026-05-31"), 31), at("2026-04-30"));
-        assert!(cutoff_ms(at("2026-05-31"), u64::MAX) < at("0001-01-01"));
-    }
 }

@@ -46,8 +46,6 @@ pub(super) struct SharedState {
     pub(super) tasks: Arc<TaskStore>,
     pub(super) tokens: Arc<ElicitationTokens>,
     pub(super) activity: Arc<ActivityTracker>,
-    pub(super) boot: i64,
-    pub(super) started_ms: i64,
 }
 
 /// The MCP log levels, least severe first.

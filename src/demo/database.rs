@@ -3,17 +3,14 @@
 //! Commits survive `kill -9` but not a power loss: write-ahead log without fsync.
 
 use std::{
-    error::Error,
     fs,
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode};
-use tokio::time::sleep;
+use rusqlite::Connection;
 
 use super::error::DemoError;
 
@@ -74,30 +71,6 @@ const SCHEMA: &str = "
         record INTEGER NOT NULL);
     CREATE INDEX IF NOT EXISTS processed_by_client ON processed (client_id);
 ";
-
-/// The delay before a write to a full disk is retried.
-pub(super) const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
-
-/// Whether a write failed because the disk is full, so that a retry may succeed.
-pub(super) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
-    let error = error.downcast_ref::<rusqlite::Error>();
-    error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DiskFull)
-}
-
-/// Retries a write for as long as the disk is full. A lost write could leave a call without its response.
-pub(super) async fn retry_while_full<T>(
-    mut write: impl FnMut() -> Result<T, Box<dyn Error + Send + Sync>>,
-) -> Result<T, Box<dyn Error + Send + Sync>> {
-    loop {
-        match write() {
-            Err(error) if is_disk_full(&*error) => {
-                tracing::warn!("the disk is full; retrying the write in 1 s");
-                sleep(FULL_DISK_RETRY).await; // sleep: nothing signals free space
-            }
-            result => return result,
-        }
-    }
-}
 
 /// The open database.
 pub(super) struct Database {
@@ -174,35 +147,4 @@ pub(super) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn retries_a_write_only_while_the_disk_is_full() {
-        let database = Connection::open_in_memory().unwrap();
-        let allow = |pages: u32| {
-            let allowed =
-                database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
-            allowed.unwrap();
-        };
-        database
-            .execute_batch("CREATE TABLE event (data BLOB)")
-            .unwrap();
-        allow(4);
-        let mut tries = 0;
-        let done = retry_while_full(|| {
-            tries += 1;
-            if tries == 2 {
-                allow(4000);
-            }
-            Ok(database.execute("INSERT INTO event VALUES (zeroblob(100000))", [])?)
-        });
-        assert_eq!((done.await.unwrap(), tries), (1, 2));
-        let failed =
-            retry_while_full(|| Ok(database.execute("INSERT INTO nowhere VALUES (1)", [])?)).await;
-        assert!(failed.unwrap_err().to_string().contains("nowhere"));
-    }
 }

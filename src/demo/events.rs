@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    database::{Database, locked, now_ms, random_id, retry_while_full},
+    database::{Database, locked, now_ms, random_id},
     faults::Faults,
     passthrough,
     tcp::ConnectionHandle,
@@ -465,14 +465,13 @@ impl EventStore for Events {
                     locked(&self.standalone).insert(stream_id.to_owned(), name.clone());
                     name
                 };
-                let append = || self.append(&name, Some(session), data.as_deref(), false);
-                return retry_while_full(append).await;
+                return self.append(&name, Some(session), data.as_deref(), false);
             }
             let closes = matches!(
                 event.message.as_deref(),
                 Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
             );
-            retry_while_full(|| self.append(stream_id, None, data.as_deref(), closes)).await
+            self.append(stream_id, None, data.as_deref(), closes)
         })
     }
 

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     checkpoints::{CheckpointRecord, CheckpointStatus, Checkpoints},
-    database::{self, locked},
+    database::locked,
 };
 use crate::demo::{activity::ActivityTracker, error::DemoError};
 
@@ -195,10 +195,6 @@ impl Runs {
                 .commit_batch(&task, &work.dataset, done, end)
             {
                 tracing::error!(%error, "could not commit a batch");
-                if database::is_disk_full(&error) {
-                    sleep(database::FULL_DISK_RETRY).await; // sleep: nothing signals free space
-                    continue;
-                }
                 break CheckpointStatus::Failed;
             }
             done = end;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::database::{Database, locked, now_ms, random_id, retry_while_full};
+use super::database::{Database, locked, now_ms, random_id};
 use crate::demo::{activity::ActivityTracker, error::DemoError};
 
 /// The default time to live in milliseconds: one hour.
@@ -200,11 +200,11 @@ impl TaskStore {
                 outcome = work => Some(outcome),
                 () = sleep(Duration::from_millis(left)) => None, // sleep: the task's time to live
             };
-            let settle = || match &outcome {
-                Some((status, outcome)) => Ok(tasks.settle(&id, *status, outcome)?),
-                None => Ok(tasks.delete_expired()?),
+            let saved = match outcome {
+                Some((status, outcome)) => tasks.settle(&id, status, &outcome),
+                None => tasks.delete_expired(),
             };
-            if let Err(error) = retry_while_full(settle).await {
+            if let Err(error) = saved {
                 tracing::error!(%error, "could not save a task's outcome");
             }
             locked(&tasks.live).remove(&id);

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::{
     checkpoints::{CheckpointRecord, CheckpointStatus},
-    context::{LOGGER, LogSeverity, ToolContext, cancelled, internal, invalid},
-    database::{random_id, rfc3339},
+    context::{LogSeverity, ToolContext, cancelled, internal, invalid},
+    database::random_id,
     elicitation::{self, ElicitationReply},
     runs::{RunSpec, RunSubscription, RunUpdate, StopReason},
 };
@@ -35,9 +35,6 @@ pub(super) enum ToolInvocation {
     ResumableDataProcessing(ProcessArgs),
     PauseTask(TaskIdArgs),
     ListSessionTasks(ClientIdArgs),
-    GetCheckpointStats {},
-    GetSessionInfo {},
-    CleanupCheckpoints(CleanupArgs),
     GetForecast(ForecastArgs),
     SendBurst(BurstArgs),
     Crunch(CrunchArgs),
@@ -60,12 +57,6 @@ impl ToolInvocation {
             Self::ResumableDataProcessing(args) => process(context, args).await,
             Self::PauseTask(args) => pause(context, &args),
             Self::ListSessionTasks(args) => list(context, &args),
-            Self::GetCheckpointStats {} => {
-                let stats = context.shared.runs.checkpoints.stats().map_err(internal)?;
-                Ok(text_result(stats))
-            }
-            Self::GetSessionInfo {} => Ok(session_info(context)),
-            Self::CleanupCheckpoints(args) => cleanup(context, &args),
             Self::GetForecast(args) => forecast(context, args).await,
             Self::SendBurst(args) => burst(context, args).await,
             Self::Crunch(args) => crunch(context, args).await,
@@ -120,12 +111,6 @@ pub(super) struct TaskIdArgs {
 #[derive(Deserialize)]
 pub(super) struct ClientIdArgs {
     client_id: String,
-}
-
-#[derive(Deserialize)]
-pub(super) struct CleanupArgs {
-    #[serde(default = "number::<7>")]
-    max_age_days: u64,
 }
 
 #[derive(Deserialize)]
@@ -332,26 +317,6 @@ fn list(context: &ToolContext, args: &ClientIdArgs) -> Result<CallToolResult, Er
     let tasks: Vec<_> = tasks.iter().map(CheckpointRecord::json).collect();
     Ok(text_result(
         json!({"client_id": args.client_id, "tasks": tasks}),
-    ))
-}
-
-fn session_info(context: &ToolContext) -> CallToolResult {
-    text_result(json!({
-        "server": LOGGER,
-        "version": env!("CARGO_PKG_VERSION"),
-        "boot_id": context.shared.boot,
-        "started_at": rfc3339(context.shared.started_ms),
-        "pid": std::process::id(),
-    }))
-}
-
-fn cleanup(context: &ToolContext, args: &CleanupArgs) -> Result<CallToolResult, ErrorData> {
-    let checkpoints = &context.shared.runs.checkpoints;
-    let deleted = checkpoints
-        .delete_older_than(args.max_age_days)
-        .map_err(internal)?;
-    Ok(text_result(
-        json!({"removed": deleted, "max_age_days": args.max_age_days}),
     ))
 }
 

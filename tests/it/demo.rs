@@ -8,7 +8,13 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
-use std::{future::Future, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{
+    future::Future,
+    io::Write as _,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
+    time::Duration,
+};
 
 use crate::support::{alone::ran_alone, demo_server};
 use futures_util::future::{Either, select};
@@ -588,9 +594,6 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
                 TOOL,
                 "pause_task",
                 "list_session_tasks",
-                "get_checkpoint_stats",
-                "get_session_info",
-                "cleanup_checkpoints",
                 "get_forecast",
                 "send_burst",
                 "crunch",
@@ -603,11 +606,10 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
         let properties = &tools[0]["inputSchema"]["properties"];
         assert_eq!(properties["client_id"]["type"], json!(["string", "null"]));
         assert_eq!(properties["total_records"]["default"], 100);
-        let info = client.ask(2, "get_session_info", json!({})).await;
-        assert_eq!(info["pid"], std::process::id());
-        let stats = client.ask(3, "get_checkpoint_stats", json!({})).await;
-        assert_eq!(stats["checkpoints"], 0);
-        let message = client.call(4, "no_such_tool", json!({})).await.all().await;
+        let nobody = json!({"client_id": "nobody"});
+        let list = client.ask(2, "list_session_tasks", nobody).await;
+        assert_eq!(list["tasks"], json!([]));
+        let message = client.call(3, "no_such_tool", json!({})).await.all().await;
         assert_eq!(
             message.last().unwrap().message.clone().unwrap()["error"]["code"],
             -32602
@@ -1040,10 +1042,6 @@ fn without_a_client_id_the_server_makes_one() {
         assert_eq!(demo_server::rows(dir.path(), id).unwrap(), 3);
         let other = client.ask(2, TOOL, arguments).await;
         assert_ne!(other["client_id"], answer["client_id"]);
-        let removed = client
-            .ask(3, "cleanup_checkpoints", json!({"max_age_days": 1}))
-            .await;
-        assert_eq!(removed["removed"], 0);
     });
 }
 
@@ -1388,6 +1386,18 @@ fn a_server_process() {
     demo::run_blocking(options, &mut std::io::stdout()).unwrap();
 }
 
+/// The process id, port and boot number that the server of `dir` tells on its control socket.
+fn control_status(dir: &Path) -> [u64; 3] {
+    let file = std::fs::read_to_string(dir.join("server.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let mut socket = UnixStream::connect(file["socket"].as_str().unwrap()).unwrap();
+    socket.write_all(b"status\n").unwrap();
+    let line = std::io::read_to_string(socket).unwrap();
+    let numbers = line.trim_end().strip_prefix("ok ").unwrap().split(' ');
+    let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
 #[test]
 fn a_background_process_survives_restarts_and_sigkill() {
     within_deadline(async {
@@ -1409,18 +1419,12 @@ fn a_background_process_survives_restarts_and_sigkill() {
         let session = rustix::process::getsid(Some(process.pid())).unwrap();
         assert_eq!(session, process.pid(), "it leads a session of its own");
 
-        let client = Client::open_at(&running.url, "2025-11-25").await;
-        let before = client.ask(1, "get_session_info", json!({})).await;
+        let [pid, port, boot] = control_status(dir.path());
         demo::control(dir.path(), Fault::Restart).unwrap();
         assert_eq!(demo::find_running(dir.path()), Some(running.clone()));
-        let client = Client::open_at(&running.url, "2025-11-25").await;
-        let after = client.ask(1, "get_session_info", json!({})).await;
-        assert_eq!(after["pid"], before["pid"]);
-        assert_eq!(
-            after["boot_id"].as_u64(),
-            before["boot_id"].as_u64().map(|boot| boot + 1)
-        );
+        assert_eq!(control_status(dir.path()), [pid, port, boot + 1]);
 
+        let client = Client::open_at(&running.url, "2025-11-25").await;
         let mut call = client.call(2, TOOL, processing("b", 100, 10)).await;
         let begun = call.until(|event| event.progress() == Some(20)).await;
         process.kill_9();
@@ -1495,10 +1499,10 @@ fn a_modern_call_reports_each_step_once_on_its_own_stream() {
             assert_eq!(said(&response["result"]), "Crunched exactly 5 steps");
         }
         // An answer without anything before it is plain JSON.
-        let info = modern
-            .post(8, "tools/call", json!({"name": "get_session_info"}))
-            .await;
-        assert_eq!(info.headers()["content-type"], "application/json");
+        let arguments = json!({"client_id": "nobody"});
+        let params = json!({"name": "list_session_tasks", "arguments": arguments});
+        let list = modern.post(8, "tools/call", params).await;
+        assert_eq!(list.headers()["content-type"], "application/json");
     });
 }
 

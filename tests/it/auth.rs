@@ -1079,7 +1079,7 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
     let shown = env.run(&["show", &id]);
     let waits = "waiting: the server needs sign-in, credentials or approval";
     assert!(shown.out.contains(waits), "{shown:#?}");
-    assert!(env.run(&["ls"]).out.contains("running, needs sign-in"));
+    assert!(env.run(&["ls"]).out.contains("running, needs you"));
     let (running, page) = env.begin(&["login", &url]);
     assert_eq!(visit(&visit(&page).1.unwrap()).0, 200);
     assert_eq!(running.end().code, Some(0));

@@ -207,7 +207,7 @@ fn row(
         ) => {
             format!("{label}, {}", contact.label())
         }
-        (None, Connectivity::NeedsLogin) => format!("{label}, needs sign-in"),
+        (None, Connectivity::NeedsLogin) => format!("{label}, needs you"),
         _ => label.to_owned(),
     };
     let state = match task.forgotten_at {

@@ -87,9 +87,10 @@ fn remove_from_session(
 ) -> Result<(), CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         return Err(CliError::usage(format!(
-            "session {} still has the server {name}, because another longhaul has the session open; quit that one, \
-             then run this again",
-            context.paths.session()
+            "session {} still lists the server {name}, because longhaul runs in the background or in another window; run \
+             `longhaul{} keeper stop`, or close that window, then run this again",
+            context.paths.session(),
+            context.flags()
         )));
     };
     let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;

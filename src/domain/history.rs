@@ -47,6 +47,22 @@ impl HistoryLine {
 }
 
 impl HistoryEntry {
+    /// About how many bytes of memory it takes.
+    pub fn weight(&self) -> usize {
+        let text = match &self.what {
+            HistoryEvent::Progress { message, .. } => {
+                message.as_ref().map_or(0, CompactString::len)
+            }
+            HistoryEvent::Log { logger, data, .. } => {
+                data.len() + logger.as_ref().map_or(0, String::len)
+            }
+            _ => 0,
+        };
+        // The server chooses the id too, and a long one outweighs the rest of a step.
+        let id = self.event_id.as_ref().map_or(0, EventId::len);
+        text + id + size_of::<Self>()
+    }
+
     /// The entry as text, without its time.
     pub fn message(&self) -> HistoryLine {
         let clean = |text: &str| text::clean_line(text).into_owned();
@@ -113,18 +129,6 @@ impl HistoryEntry {
                 HistoryLine::new("asks", Elicitation::message_of(request))
             }
         }
-    }
-}
-
-impl HistoryEvent {
-    /// About how many bytes of memory an entry of it takes.
-    pub fn weight(&self) -> usize {
-        let text = match self {
-            Self::Progress { message, .. } => message.as_ref().map_or(0, CompactString::len),
-            Self::Log { logger, data, .. } => data.len() + logger.as_ref().map_or(0, String::len),
-            _ => 0,
-        };
-        text + size_of::<HistoryEntry>()
     }
 }
 

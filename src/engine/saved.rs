@@ -69,7 +69,7 @@ fn history(paths: &Paths, task: &TaskId, after_seq: u64) -> Result<Saved, StoreE
     entries.retain(|entry| entry.seq > after_seq);
     let mut bytes = 0;
     let newest = entries.iter().rev().take_while(|entry| {
-        bytes += entry.what.weight();
+        bytes += entry.weight();
         bytes <= HISTORY_BYTES
     });
     let left_out = entries.len() - newest.count();

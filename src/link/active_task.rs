@@ -292,17 +292,18 @@ impl ActiveTask {
             what,
             HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
         );
-        if is_bulk && self.saving.pending.is_full(&what) {
-            return self.left_out(now, |left_out| &mut left_out.hasty);
-        }
-        self.task.seq += 1;
-        self.saving.pending.push(HistoryEntry {
-            seq: self.task.seq,
+        let entry = HistoryEntry {
+            seq: self.task.seq + 1,
             at: now.wall,
             attempt: self.attempt().map_or(1, |attempt| attempt.number),
             event_id: event_id.map(EventId::new),
             what,
-        });
+        };
+        if is_bulk && self.saving.pending.is_full(&entry) {
+            return self.left_out(now, |left_out| &mut left_out.hasty);
+        }
+        self.task.seq = entry.seq;
+        self.saving.pending.push(entry);
         self.touch(now);
     }
 

@@ -1,11 +1,8 @@
 //! History and results on their way to the disk.
 //!
-//! A task with very many steps keeps a part of them only. Where they come faster than they are written, the others are
-//! left out here already, so that a burst costs neither memory nor time for what the session file would drop.
+//! All of it waits here, up to a limit of memory. What a very long history does not keep is left out by the store.
 
-use std::collections::VecDeque;
-
-use crate::domain::{ByteShare, HistoryEntry, HistoryEvent, SharedByteCount, text};
+use crate::domain::{ByteShare, HistoryEntry, SharedByteCount};
 
 /// Bytes of history that may wait of one task; above, steps and log lines are counted instead of kept. A quarter of a
 /// second of the fastest stream is a third of it, so it is reached only while the disk is slow or full.
@@ -16,14 +13,6 @@ const OF_ALL: usize = 64 << 20;
 /// until they are saved. What was on its way then comes on top, and has bounds of its own: the engine's inbox, and the
 /// events that the exchanges hold.
 const RESULTS: usize = 64 << 20;
-/// Steps of a task that are all kept; the session file thins what is above.
-const STEPS_KEPT: u64 = 10_000;
-/// Entries that may wait of a task with more steps than that, before the oldest are thinned.
-const AT_ONCE: usize = 2048;
-/// Of those thinned, one in so many stays each time.
-const RATIO: u64 = 4;
-/// Thinned steps above which they are thinned again.
-const THINNED: usize = 2048;
 
 /// What waits to be saved, over all links that are given the same.
 #[derive(Clone, Debug, Default)]
@@ -47,17 +36,9 @@ impl Unsaved {
 /// The entries of one task that no save holds yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// What was thinned.
-    older: Vec<HistoryEntry>,
-    /// Steps among it.
-    older_steps: usize,
-    newest: VecDeque<HistoryEntry>,
-    /// About how much memory all that takes.
+    entries: Vec<HistoryEntry>,
+    /// About how much memory they take.
     part: ByteShare,
-    /// Counts what is thinned.
-    turn: u64,
-    /// The number of the entry that says how many were left out, and how many that is.
-    mark: Option<(u64, u64)>,
 }
 
 impl Pending {
@@ -70,108 +51,40 @@ impl Pending {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.newest.is_empty() && self.older.is_empty()
+        self.entries.is_empty()
     }
 
     /// Whether what comes in any number has to be counted from here on instead of kept.
-    pub(super) fn is_full(&self, what: &HistoryEvent) -> bool {
-        let more = what.weight();
+    pub(super) fn is_full(&self, entry: &HistoryEntry) -> bool {
+        let more = entry.weight();
         self.part.bytes().saturating_add(more) > OF_ONE
             || self.part.total().sum().saturating_add(more) > OF_ALL
     }
 
     pub(super) fn push(&mut self, entry: HistoryEntry) {
-        let is_long = entry.seq > STEPS_KEPT;
-        self.part.add(entry.what.weight());
-        self.newest.push_back(entry);
-        // One in, one out: what goes makes room for what comes.
-        if is_long
-            && self.older.len() + self.newest.len() > AT_ONCE
-            && let Some(oldest) = self.newest.pop_front()
-        {
-            self.retire(oldest);
-            if self.older_steps > THINNED {
-                self.older_steps = 0;
-                for entry in std::mem::take(&mut self.older) {
-                    self.retire(entry);
-                }
-            }
-        }
-    }
-
-    fn retire(&mut self, mut entry: HistoryEntry) {
-        if matches!(entry.what, HistoryEvent::Progress { .. }) {
-            self.turn += 1;
-            if self.turn.is_multiple_of(RATIO) {
-                self.older_steps += 1;
-            } else {
-                self.part.remove(entry.what.weight());
-                if let Some((_, count)) = &mut self.mark {
-                    *count += 1;
-                    return;
-                }
-                self.mark = Some((entry.seq, 1));
-                entry.event_id = None;
-                entry.what = HistoryEvent::Status {
-                    status: "running".to_owned(),
-                    reason: None,
-                };
-            }
-        }
-        self.older.push(entry);
+        self.part.add(entry.weight());
+        self.entries.push(entry);
     }
 
     /// Takes everything out.
     pub(super) fn take(&mut self) -> Vec<HistoryEntry> {
-        let Self {
-            mut older,
-            newest,
-            mark,
-            ..
-        } = self.emptied();
-        if older.is_empty() {
-            return newest.into();
-        }
-        if let Some((seq, count)) = mark
-            && let Some(entry) = older.iter_mut().find(|entry| entry.seq == seq)
-            && let HistoryEvent::Status { reason, .. } = &mut entry.what
-        {
-            *reason = Some(format!(
-                "omitted to keep the history small: {} that arrived too fast",
-                text::plural(count, "progress step")
-            ));
-        }
-        older.extend(newest);
-        older
-    }
-
-    fn emptied(&mut self) -> Self {
         let empty = Self::sharing(self.part.total());
-        std::mem::replace(self, empty)
+        std::mem::replace(self, empty).entries
     }
 
-    /// Puts back what was taken and could not be written.
-    pub(super) fn put_back(&mut self, entries: Vec<HistoryEntry>) {
-        let Self {
-            older,
-            newest,
-            mark,
-            ..
-        } = self.emptied();
-        // What came since may be thinned already, and its mark stands among the older ones.
-        (self.older, self.mark) = (entries.into_iter().chain(older).collect(), mark);
+    /// Puts back what was taken and could not be written, before what came since.
+    pub(super) fn put_back(&mut self, mut entries: Vec<HistoryEntry>) {
         self.part
-            .add(self.older.iter().map(|entry| entry.what.weight()).sum());
-        for entry in newest {
-            self.push(entry);
-        }
+            .add(entries.iter().map(HistoryEntry::weight).sum());
+        entries.append(&mut self.entries);
+        self.entries = entries;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Wall;
+    use crate::domain::{HistoryEvent, Wall};
 
     fn step(seq: u64) -> HistoryEntry {
         HistoryEntry {
@@ -188,50 +101,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_ten_thousand_steps_are_all_kept() {
-        let mut pending = Pending::default();
-        (1..=STEPS_KEPT).for_each(|seq| pending.push(step(seq)));
-        let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
-        assert_eq!(seqs, (1..=STEPS_KEPT).collect::<Vec<_>>());
-        assert!(pending.is_empty());
-    }
-
-    #[test]
-    fn thins_a_burst_in_order_and_reports_the_count() {
-        let mut pending = Pending::default();
-        let (first, last) = (20_000, 220_000);
-        for seq in first..=last {
-            pending.push(if seq % 50_000 == 0 {
-                HistoryEntry {
-                    what: HistoryEvent::Status {
-                        status: "running".to_owned(),
-                        reason: Some("a notice".to_owned()),
-                    },
-                    ..step(seq)
-                }
-            } else {
-                step(seq)
-            });
-            assert!(pending.part.bytes() < 8 * 1024 * 1024);
-        }
-        let kept = pending.take();
-        assert!(kept.len() <= AT_ONCE + THINNED, "{}", kept.len());
-        assert!(kept.is_sorted_by(|one, next| one.seq < next.seq));
-        assert_eq!(kept.last().map(|entry| entry.seq), Some(last));
-        let reasons: Vec<&str> = kept
-            .iter()
-            .filter_map(|entry| match &entry.what {
-                HistoryEvent::Status { reason, .. } => reason.as_deref(),
-                _ => None,
-            })
-            .collect();
-        let left_out = last - first + 1 - kept.len() as u64 + 1;
-        let words = text::plural(left_out, "progress step");
-        assert_eq!(reasons.len(), 5, "{reasons:?}");
-        assert!(reasons[0].contains(&words), "{words}: {reasons:?}");
-    }
-
-    #[test]
     fn puts_unsaved_entries_back_first() {
         let mut pending = Pending::default();
         (1..=5).for_each(|seq| pending.push(step(seq)));
@@ -241,6 +110,7 @@ mod tests {
         let taken = pending.take();
         (6..=9).for_each(|seq| pending.push(step(seq)));
         pending.put_back(taken);
+        assert_eq!(pending.part.bytes(), 9 * step(1).weight());
         let seqs: Vec<u64> = pending.take().iter().map(|entry| entry.seq).collect();
         assert_eq!(seqs, (1..=9).collect::<Vec<_>>());
     }
@@ -262,7 +132,7 @@ mod tests {
             for pending in tasks {
                 let is_kept = |seq: &u64| {
                     let entry = line(*seq);
-                    let fits = !pending.is_full(&entry.what);
+                    let fits = !pending.is_full(&entry);
                     if fits {
                         pending.push(entry);
                     }

@@ -1,5 +1,7 @@
 //! Thins out the saved progress of long tasks.
 
+use std::ops::Range;
+
 use rusqlite::{Transaction, params};
 
 use crate::{
@@ -12,13 +14,17 @@ use crate::{
 pub(super) const STEPS_LIMIT: u64 = 10_000;
 
 /// Steps and log lines kept at the beginning.
-pub(super) const STEPS_FIRST: u64 = 1000;
+const STEPS_FIRST: u64 = 1000;
 
 /// Steps and log lines kept at the end.
-pub(super) const STEPS_LAST: u64 = 5000;
+const STEPS_LAST: u64 = 5000;
 
 /// Of those between, one in this many stays each time; of warnings and worse, one in this many goes.
-pub(super) const STEPS_RATIO: u64 = 4;
+const STEPS_RATIO: u64 = 4;
+
+/// The most steps that one save adds between, warnings apart; with a quarter of those there already, the history stays
+/// within its limit.
+const STEPS_BETWEEN: u64 = 1500;
 
 /// Entries that a server can send without limit.
 pub(super) fn is_step(entry: &HistoryEntry) -> bool {
@@ -28,34 +34,102 @@ pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     )
 }
 
-/// Whether an entry goes when the middle is thinned; `offset` is its place there.
-pub(super) fn goes(entry: &HistoryEntry, offset: u64) -> bool {
+/// Whether an entry goes when the middle is thinned so many times over; `offset` is its place there.
+fn goes(entry: &HistoryEntry, offset: u64, times: u32) -> bool {
     let is_loud =
         matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
-    (offset % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
+    let is_chosen = |time: u32| offset / STEPS_RATIO.pow(time) % STEPS_RATIO == STEPS_RATIO - 1;
+    if is_loud {
+        (0..times).any(is_chosen)
+    } else {
+        !(0..times).all(is_chosen)
+    }
 }
 
-/// Removes most steps and log lines from the middle of a history and leaves a mark that says how many.
+/// How many times over new entries are thinned, so that a burst takes no more room than many small saves.
+fn times_over(total: u64) -> u32 {
+    let middle = total.saturating_sub(STEPS_FIRST + STEPS_LAST);
+    let (mut times, mut rest) = (1, middle / STEPS_RATIO);
+    while rest > STEPS_BETWEEN {
+        (times, rest) = (times + 1, rest / STEPS_RATIO);
+    }
+    times
+}
+
+/// A history whose middle is being thinned.
+struct Thinning {
+    /// Which steps and log lines are in the middle, counted from the beginning.
+    middle: Range<u64>,
+    dropped: u64,
+    mark: Option<HistoryEntry>,
+    mark_seq: Option<i64>,
+}
+
+impl Thinning {
+    /// What stays of a chunk, before and after the mark, so that seq increases from chunk to chunk. `start` is the
+    /// place of its first step or log line.
+    fn keep<'e>(
+        &mut self,
+        entries: &'e [HistoryEntry],
+        start: u64,
+        times: u32,
+    ) -> [Vec<&'e HistoryEntry>; 2] {
+        let mut step = start;
+        let mut kept = [Vec::new(), Vec::new()];
+        for entry in entries {
+            if is_step(entry) {
+                let here = step;
+                step += 1;
+                if self.middle.contains(&here) && goes(entry, here - self.middle.start, times) {
+                    self.dropped += 1;
+                    if self.mark.is_none() {
+                        self.mark_seq = Some(signed(entry.seq));
+                        self.mark = Some(entry.clone());
+                    }
+                    continue;
+                }
+            }
+            let is_behind = self.mark_seq.is_some_and(|seq| entry.seq > unsigned(seq));
+            let [before, behind] = &mut kept;
+            if is_behind { behind } else { before }.push(entry);
+        }
+        kept
+    }
+}
+
+/// Adds entries to a history that has `total` steps and log lines with them, removes most of those from its middle, and
+/// leaves a mark that says how many.
 ///
-/// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in proportion to
-/// what was added.
-pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rusqlite::Result<()> {
+/// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in
+/// proportion to what was added. The new entries are thinned before they are written, because a server can send a
+/// hundred thousand of them between two saves.
+pub(super) fn add_thinned(
+    transaction: &Transaction<'_>,
+    task: &str,
+    fresh: &[HistoryEntry],
+    total: u64,
+) -> rusqlite::Result<()> {
     let middle = STEPS_FIRST..total.saturating_sub(STEPS_LAST);
-    let (already, mut mark_seq): (i64, Option<i64>) = transaction
+    let (already, mark_seq): (i64, Option<i64>) = transaction
         .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
         .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut mark: Option<HistoryEntry> = match mark_seq {
+    let mark = match mark_seq {
         Some(seq) => chunk(transaction, task, seq)?.and_then(|entries| entries.into_iter().next()),
         None => None,
+    };
+    let mut thinning = Thinning {
+        middle,
+        dropped: 0,
+        mark,
+        mark_seq,
     };
     let sql = "SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq";
     let chunks: Vec<(i64, i64)> = all(transaction, sql, [task], |row| row.try_into())?;
     let mut place = 0_u64;
-    let mut dropped = 0_u64;
     for (first_seq, steps) in chunks {
         let start = place;
         place += unsigned(steps);
-        if steps == 0 || place <= middle.start || start >= middle.end {
+        if steps == 0 || place <= thinning.middle.start || start >= thinning.middle.end {
             continue;
         }
         // A corrupt chunk is left as it is and does not prevent other saves.
@@ -64,30 +138,20 @@ pub(super) fn thin(transaction: &Transaction<'_>, task: &str, total: u64) -> rus
         };
         let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
         execute(transaction, delete, params![task, first_seq])?;
-        let mut step = start;
-        // The entries before and after the mark, so that seq increases from chunk to chunk.
-        let mut kept: [Vec<HistoryEntry>; 2] = [Vec::new(), Vec::new()];
-        for entry in entries {
-            if is_step(&entry) {
-                let here = step;
-                step += 1;
-                if middle.contains(&here) && goes(&entry, here - middle.start) {
-                    dropped += 1;
-                    if mark.is_none() {
-                        mark_seq = Some(signed(entry.seq));
-                        mark = Some(entry);
-                    }
-                    continue;
-                }
-            }
-            let is_behind = mark_seq.is_some_and(|seq| entry.seq > unsigned(seq));
-            let [before, behind] = &mut kept;
-            if is_behind { behind } else { before }.push(entry);
-        }
-        for part in &kept {
-            insert_chunk(transaction, task, part)?;
+        // Once, because each save of a burst does it again.
+        for part in thinning.keep(&entries, start, 1) {
+            insert_chunk(transaction, task, &part)?;
         }
     }
+    for part in thinning.keep(fresh, place, times_over(total)) {
+        insert_chunk(transaction, task, &part)?;
+    }
+    let Thinning {
+        dropped,
+        mark,
+        mark_seq,
+        ..
+    } = thinning;
     let left_out = unsigned(already) + dropped;
     if let Some(mark) = mark {
         insert_mark(transaction, task, mark, left_out)?;
@@ -114,14 +178,14 @@ fn chunk(
     Ok(entries.flatten())
 }
 
-/// Writes the entries as one chunk, or nothing if there are none; returns how many of them are steps.
+/// Writes the entries as one chunk, or nothing if there are none.
 pub(super) fn insert_chunk(
     transaction: &Transaction<'_>,
     task: &str,
-    entries: &[HistoryEntry],
-) -> rusqlite::Result<u64> {
+    entries: &[&HistoryEntry],
+) -> rusqlite::Result<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Ok(0);
+        return Ok(());
     };
     let steps = entries.iter().filter(|entry| is_step(entry)).count() as u64;
     let (from, to) = (signed(first.seq), signed(last.seq));
@@ -129,8 +193,8 @@ pub(super) fn insert_chunk(
         transaction,
         "INSERT OR REPLACE INTO history (task, first_seq, last_seq, steps, body) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![task, from, to, signed(steps), json(&entries)?],
-    )?;
-    Ok(steps)
+    )
+    .map(drop)
 }
 
 /// Writes the mark in the place of the first entry that was left out.
@@ -148,5 +212,5 @@ fn insert_mark(
             text::plural(left_out, "line")
         )),
     };
-    insert_chunk(transaction, task, &[mark]).map(drop)
+    insert_chunk(transaction, task, &[&mark])
 }

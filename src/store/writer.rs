@@ -30,7 +30,7 @@ use crate::{
     store::{
         quarantine::{quarantine, set_aside_as},
         rows::{all, execute, first, json, parse, records, signed, unsigned},
-        thinning::{STEPS_LIMIT, insert_chunk, thin},
+        thinning::{STEPS_LIMIT, add_thinned, insert_chunk, is_step},
     },
 };
 
@@ -480,7 +480,7 @@ fn append(
     let Some(fresh) = entries.get(saved..).filter(|fresh| !fresh.is_empty()) else {
         return Ok(());
     };
-    let steps = insert_chunk(transaction, task, fresh)?;
+    let steps = fresh.iter().filter(|entry| is_step(entry)).count() as u64;
     let total: i64 = transaction
         .prepare_cached(
             "INSERT INTO history_size (task, steps, left_out) VALUES (?1, ?2, 0) \
@@ -488,9 +488,10 @@ fn append(
         )?
         .query_row(params![task, signed(steps)], |row| row.get(0))?;
     if unsigned(total) > STEPS_LIMIT {
-        thin(transaction, task, unsigned(total))?;
+        add_thinned(transaction, task, fresh, unsigned(total))
+    } else {
+        insert_chunk(transaction, task, &fresh.iter().collect::<Vec<_>>())
     }
-    Ok(())
 }
 
 /// Classifies an error that occurred while opening.

@@ -566,6 +566,57 @@ fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
     }
 }
 
+#[test]
+fn a_burst_is_thinned_before_it_is_written() {
+    let (_dir, paths) = place();
+    let mut opened = open(&paths);
+    let entries: Vec<HistoryEntry> = (1..=200_000)
+        .map(|seq: u64| {
+            if seq.is_multiple_of(50_000) {
+                contact(seq)
+            } else {
+                step(seq, 1)
+            }
+        })
+        .collect();
+    let steps = |entries: &[HistoryEntry]| {
+        let is_step = |entry: &&HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
+        entries.iter().filter(is_step).count()
+    };
+    for saved in [100_000, 200_000] {
+        let burst = entries[saved - 100_000..saved].to_vec();
+        let rows = [history(1, burst)];
+        opened.writer.save(&rows, Durability::Normal, NOW).unwrap();
+        // Saved again, as after an error, it is there once.
+        opened.writer.save(&rows, Durability::Normal, NOW).unwrap();
+        let sent = &entries[..saved];
+        let kept = Reader::open(&paths)
+            .unwrap()
+            .history(&id(1), 0, usize::MAX)
+            .unwrap();
+        assert!(kept.windows(2).all(|pair| pair[0].seq < pair[1].seq));
+        assert!((6000..=10_000).contains(&steps(&kept)), "{}", kept.len());
+        assert_eq!(kept[..1000], sent[..1000]);
+        assert_eq!(kept[kept.len() - 5000..], sent[saved - 5000..]);
+        let is_contact = |entry: &&HistoryEntry| matches!(entry.what, HistoryEvent::Contact { .. });
+        assert_eq!(kept.iter().filter(is_contact).count(), saved / 50_000);
+        let left_out = longhaul::domain::text::grouped(steps(sent) - steps(&kept));
+        let marks = kept.iter().filter_map(|entry| match &entry.what {
+            HistoryEvent::Status { reason, .. } => reason.as_deref(),
+            _ => None,
+        });
+        let marks: Vec<&str> = marks.collect();
+        assert_eq!(marks.len(), 1, "{marks:?}");
+        assert!(
+            marks[0].starts_with(&format!("{left_out} lines ")),
+            "{marks:?}"
+        );
+    }
+    // All of it would take more than 20 MB.
+    let written = fs::metadata(paths.db().with_extension("db-wal")).unwrap();
+    assert!(written.len() < 6 << 20, "{} bytes", written.len());
+}
+
 fn save_in_chunks(writer: &mut Writer, entries: &[HistoryEntry]) {
     let mut rest = entries;
     for size in [1, 7, 300, 2].into_iter().cycle() {

@@ -82,6 +82,7 @@ pub(super) fn task(
         "reason": task.why(),
         "notice": task.notice,
         "contact": contact.label(),
+        "contact_reason": contact.why(),
         "contact_as_of": as_of.map(Wall::rfc3339),
         "asked": task.control.map(|asked| asked.what.label()),
         "asked_at": task.control.map(|asked| asked.at.rfc3339()),

@@ -279,6 +279,14 @@ impl Connectivity {
         self.into()
     }
 
+    /// Why the server can't be reached; not sanitized.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Reconnecting { why, .. } | Self::Offline { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
     /// The state at `now`: live becomes quiet as time passes.
     #[must_use]
     pub fn at(&self, now: Stamp) -> Self {

@@ -250,6 +250,13 @@ impl KnownConfigs {
         let clash = clashes.find(|(reader, of, _)| Some(*reader) == from && of.shares_entry(name));
         let gone = self.gone.get(name).map(|listed| {
             let server = &listed.server;
+            let entry = ServerName::new(name.entry());
+            if entry != *name && self.listed.contains_key(&entry) {
+                return format!(
+                    "{entry} in {} is no longer a program that runs in the directory of its host; restart the host to use it",
+                    listed.file
+                );
+            }
             let back = match &server.url {
                 Some(url) if server.program.is_none() => {
                     let headers = if server.headers.is_empty() {

@@ -211,12 +211,14 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let task = &view.task;
     let ended = match task.status {
         Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
-            "queued {age} ago: the server {server} needs a person, for example to sign in; `longhaul` shows what to do, and \
-             until then nothing is sent",
+            "queued {age} ago: the server {server} needs a person to sign in, set credentials or approve its command; \
+             `longhaul` shows what to do, and until then nothing is sent",
             server = text::clean_line(task.server.as_str())
         )),
         Status::Running if task.is_queued() => {
-            Some(format!("queued {age} ago, not sent to the server yet"))
+            let why = outage(view).map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            Some(format!("queued {age} ago, not sent to the server yet{why}"))
         }
         Status::Running => None,
         Status::InputRequired => Some(format!(
@@ -240,7 +242,15 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
         });
         share.unwrap_or_default() + &message.unwrap_or_default()
     });
-    format!("running for {age}{}", step.unwrap_or_default())
+    let outage = outage(view).map(|why| format!("; its server can't be reached now: {why}"));
+    let (step, outage) = (step.unwrap_or_default(), outage.unwrap_or_default());
+    format!("running for {age}{step}{outage}")
+}
+
+/// Why the server can't be reached now.
+fn outage(view: &TaskView) -> Option<String> {
+    let why = text::clean_line(view.contact.why()?);
+    Some(text::cut(&why, 200, "...").into_owned())
 }
 
 fn summary(view: &TaskView, now: Wall) -> Value {

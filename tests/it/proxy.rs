@@ -201,6 +201,30 @@ fn a_result_that_one_host_has_is_not_given_to_another_one() {
 }
 
 #[test]
+fn a_host_that_gave_up_does_not_free_a_result_that_another_one_has() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = |patience| AgentHost::start(&kept, &[&server, "--patience", patience], &json!({}));
+    let mut first = start("200ms");
+    let id = ticket(&first.call("work", &json!({})));
+    let mut second = start("off");
+    let call = second.start_call("work", &json!({}));
+    until("the second one waits too", || {
+        tasks(&kept)[0]["caller"]["repeats"] == 1
+    });
+    ticket(&first.call("longhaul_collect", &json!({"id": id})));
+    finish_steps(&kept);
+    second.response(call);
+    assert_eq!(runs(&kept), 1);
+    let mut third = start("off");
+    third.call("work", &json!({}));
+    assert_eq!(runs(&kept), 2);
+    for host in [first, second, third] {
+        host.close();
+    }
+}
+
+#[test]
 fn a_host_that_closes_has_read_its_results() {
     let kept = Kept::new();
     let server = steps(&kept);
@@ -534,6 +558,30 @@ fn a_result_that_nobody_collects_expires() {
     let again = host.call("work", &json!({}));
     assert!(text(&again).ends_with(" steps"), "{again}");
     assert_eq!(runs(&kept), 2);
+    host.close();
+}
+
+#[test]
+fn a_ticket_says_why_a_call_is_not_sent() {
+    let kept = Kept::new();
+    let config = b"[servers.lab]\ncommand = \"/no/such/program\"\n";
+    write_atomically(&kept.path().join("config.toml"), config).unwrap();
+    kept.ok(&["servers", "approve", "lab", "--yes"]);
+    let host = ["lab", "--patience", "200ms"];
+    let mut host = AgentHost::connect(&kept, &host);
+    let call = json!({"name": "work", "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test-host", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    until("the program could not start", || {
+        let ticket = host.request("tools/call", &call);
+        text(&ticket["result"]).contains("could not start /no/such/program")
+    });
+    let listed = kept.ok(&["ls"]).out;
+    assert!(listed.contains("could not start"), "{listed}");
+    let why = tasks(&kept)[0]["contact_reason"].clone();
+    assert!(why.to_string().contains("could not start"), "{why}");
     host.close();
 }
 

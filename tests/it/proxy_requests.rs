@@ -533,6 +533,20 @@ fn a_changed_command_applies_once_its_program_is_not_in_use() {
         host.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
         pid() != before
     });
+    // Without any command, from the next request on.
+    let newest = pid();
+    let approved = std::fs::read_to_string(&config).unwrap();
+    let entry = approved.replace("NEW = \"1\"", "NEW = \"2\"");
+    write_atomically(&config, entry.as_bytes()).unwrap();
+    let waiting = host.start_call("where", &json!({}));
+    until("it waits for approval", || {
+        let tasks = kept.ok(&["ls", "status:queued", "--json"]).document();
+        tasks[0]["contact"] == "needs-login"
+    });
+    write_atomically(&config, approved.as_bytes()).unwrap();
+    kept.ok(&["servers", "approve", "asking", "--yes"]);
+    host.response(waiting);
+    assert_ne!(pid(), newest);
     host.close();
 }
 

@@ -16,8 +16,7 @@ use crate::{
         target::Targets,
     },
     domain::{
-        Answer, Connectivity, Elicitation, ElicitationMode, Question, SessionRequest, Task,
-        TaskView, Wall, text,
+        Answer, Elicitation, ElicitationMode, Question, SessionRequest, Task, TaskView, Wall, text,
     },
 };
 
@@ -159,10 +158,8 @@ async fn send(
         return Err(CliError::new(code::INTERRUPTED, message));
     }
     if !is_delivered(live) {
-        let why = match live.tasks.get(id).map(|view| &view.contact) {
-            Some(Connectivity::Offline { why, .. }) => format!(" ({why})"),
-            _ => String::new(),
-        };
+        let why = live.tasks.get(id).and_then(|view| view.contact.why());
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
         let server = &task.server;
         let message = format!(
             "the answer to {id} ({outcome}) is saved, but {server} has not received it yet{why}; longhaul sends it when it runs and can reach the server"

@@ -243,10 +243,7 @@ fn check_view(
     let id = &task.id;
     let was_dropped = was_asked && task.control.is_none();
     let notice = task.notice.as_deref();
-    if is_late
-        && let Connectivity::Offline { why, .. } | Connectivity::Reconnecting { why, .. } =
-            &view.contact
-    {
+    if is_late && let Some(why) = view.contact.why() {
         let server = &task.server;
         let message =
             format!("could not reach {server} ({why}); the request for {id} stays pending");

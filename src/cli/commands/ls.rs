@@ -225,6 +225,7 @@ fn row(
             .unwrap_or_default(),
         (_, Some(progress)) => format::amount(progress),
         _ if *contact == Connectivity::NeedsLogin => format::WAITS.to_owned(),
+        (Status::Running, None) if task.is_queued() => contact.why().unwrap_or_default().to_owned(),
         _ => task.status_message().unwrap_or_default().to_owned(),
     };
     // As on the screen: how long it has run, or took.

@@ -169,14 +169,14 @@ async fn serve(
         let input = tokio::select! {
             from_host = lines.recv(), if ends_at.is_none() => from_host.unwrap_or_else(|| {
                 ends_at = Some(clock.now().mono.after(ENDS_WITHIN));
-                end_of_input()
+                end_of_input(BOTH_CLOSE_WITHIN)
             }),
             () = end => return Ok(code::OK),
             event = live.next(context) => match event? {
                 LiveEvent::Session(event) => ProxyInput::Session(event),
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
                     ends_at = Some(clock.now().mono);
-                    end_of_input()
+                    end_of_input(BOTH_CLOSE_WITHIN)
                 }
             },
             () = timer => ProxyInput::Timer,
@@ -217,9 +217,9 @@ async fn serve(
 }
 
 /// The host has closed our stdin, or wants us to exit. If it still reads our stdout, it does so on purpose; if it was
-/// killed, both ends close, one right after the other.
-fn end_of_input() -> ProxyInput {
-    let wait = Timespec::try_from(BOTH_CLOSE_WITHIN).ok();
+/// killed, both ends close, one right after the other, `within` some time.
+fn end_of_input(within: Duration) -> ProxyInput {
+    let wait = Timespec::try_from(within).ok();
     let stdout = io::stdout();
     let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
     let is_reading = matches!(poll(&mut ends, wait.as_ref()), Ok(0));
@@ -232,18 +232,21 @@ async fn end(
     proxy: &mut Proxy,
     live: &mut LiveSession,
 ) -> Result<(), CliError> {
-    let mut input = ProxyInput::HostClosed;
+    // What was written since the end of the input: a script may send its requests at once and then only read.
+    let mut inputs = vec![end_of_input(Duration::ZERO), ProxyInput::HostClosed];
     loop {
-        for effect in proxy.handle(context.clock.now(), input) {
-            if let Effect::Ask(number, request) = effect {
-                live.send_as(number, request);
+        for input in inputs {
+            for effect in proxy.handle(context.clock.now(), input) {
+                if let Effect::Ask(number, request) = effect {
+                    live.send_as(number, request);
+                }
             }
         }
         if !proxy.has_open_notes() {
             return Ok(());
         }
-        input = match live.next(context).await? {
-            LiveEvent::Session(event) => ProxyInput::Session(event),
+        inputs = match live.next(context).await? {
+            LiveEvent::Session(event) => vec![ProxyInput::Session(event)],
             LiveEvent::Interrupted | LiveEvent::Terminated => return Ok(()),
         };
     }

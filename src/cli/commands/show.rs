@@ -99,9 +99,11 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
             "not connected (no keeper answers), last known {}",
             when(*as_of)
         )),
-        Connectivity::Reconnecting { why, .. } => Some(format!("reconnecting: {why}")),
         Connectivity::NeedsLogin => Some(format!("waiting: the server {}", format::WAITS)),
-        other => Some(other.label().to_owned()),
+        other => {
+            let why = other.why().map(|why| format!(": {why}"));
+            Some(format!("{}{}", other.label(), why.unwrap_or_default()))
+        }
     };
     let progress = task.progress.as_ref().map(|progress| {
         // The result is there, so 100% is certain.

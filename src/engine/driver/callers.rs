@@ -112,7 +112,7 @@ impl Driver<'_> {
 
     /// A proxy reports what became of a call.
     pub(super) fn collected(&mut self, id: &TaskId, how: &Collected, from: Option<ReaderId>) {
-        self.proxies.collected(id, how);
+        self.proxies.collected(id, how, from);
         if let (Some(reader), Collected::Delivered) = (from, how) {
             self.snapshots.unfollow(reader, id);
         }

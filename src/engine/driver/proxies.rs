@@ -32,8 +32,8 @@ pub(super) struct Proxies {
     /// The servers' requests for roots that hosts have not answered.
     roots: BTreeMap<u64, RootsAsked>,
     next_roots: u64,
-    /// The proxy that waits for the result of each call.
-    collectors: BTreeMap<TaskId, ReaderId>,
+    /// The proxies that wait for the result of each call, or have it without a sign that their hosts have read it.
+    collectors: BTreeMap<TaskId, BTreeSet<ReaderId>>,
     /// The calls of proxies whose results nobody has got.
     undelivered: BTreeSet<TaskId>,
     /// Until when the proxies of an earlier driver may come back, and say which results their hosts have.
@@ -106,18 +106,24 @@ impl Proxies {
     /// A proxy waits for the result of a call.
     pub(super) fn collects(&mut self, id: &TaskId, reader: ReaderId) {
         self.undelivered.insert(id.clone());
-        self.collectors.insert(id.clone(), reader);
+        self.collectors
+            .entry(id.clone())
+            .or_default()
+            .insert(reader);
     }
 
     /// A proxy reports what became of a call.
-    pub(super) fn collected(&mut self, id: &TaskId, how: &Collected) {
+    pub(super) fn collected(&mut self, id: &TaskId, how: &Collected, from: Option<ReaderId>) {
         match how {
             Collected::Delivered => {
                 self.collectors.remove(id);
                 self.undelivered.remove(id);
             }
             Collected::GaveUp { .. } | Collected::PartlyRead => {
-                self.collectors.remove(id);
+                if let (Some(readers), Some(from)) = (self.collectors.get_mut(id), from) {
+                    readers.remove(&from);
+                }
+                self.collectors.retain(|_, readers| !readers.is_empty());
             }
             Collected::TimedOut { .. } | Collected::Repeated { .. } => {}
         }
@@ -226,13 +232,16 @@ impl Proxies {
     pub(super) fn forget_gone(&mut self, snapshots: &Snapshots) {
         let readers = snapshots.readers();
         self.listeners.retain(|reader, _| readers.contains(reader));
-        self.collectors.retain(|_, reader| readers.contains(reader));
+        self.collectors.retain(|_, waiting| {
+            waiting.retain(|reader| readers.contains(reader));
+            !waiting.is_empty()
+        });
         for asked in self.roots.values_mut() {
             asked.waiting.retain(|reader| readers.contains(reader));
         }
     }
 
-    /// The readers of a notification: the proxy that waits for the call or follows it, or all that listen to the server.
+    /// The readers of a notification: the proxies that wait for the call or follow it, or all that listen to the server.
     pub(super) fn readers(
         &self,
         server: &ServerName,
@@ -240,8 +249,11 @@ impl Proxies {
         snapshots: &Snapshots,
     ) -> Vec<ReaderId> {
         if let Some(task) = task {
-            let collector = self.collectors.get(task).copied();
-            return collector.map_or_else(|| snapshots.followers(task), |reader| vec![reader]);
+            let waiting = self.collectors.get(task);
+            return waiting.map_or_else(
+                || snapshots.followers(task),
+                |readers| readers.iter().copied().collect(),
+            );
         }
         let listeners = self.listeners.iter();
         let listeners = listeners.filter(|(_, (name, _))| name == server);

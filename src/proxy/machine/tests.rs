@@ -366,6 +366,34 @@ fn a_question_ends_with_its_call() {
 }
 
 #[test]
+fn a_host_that_still_reads_when_its_input_ends_has_its_results() {
+    for is_reading in [false, true] {
+        let mut bench = Bench::connected(ProtocolVersion::V20251125);
+        let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
+        let SessionRequest::Start(call) = asked else {
+            panic!("{asked:?}");
+        };
+        let task = call.id.clone();
+        bench.answer(number, SessionResponse::Started(task.clone()));
+        let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+        view.task.status = Status::Completed;
+        bench.takes(ProxyInput::Session(SessionEvent::Task(Arc::new(view))));
+        // A script may have closed its end before the result was there.
+        assert_eq!(bench.takes(ProxyInput::EndOfInput { is_reading }), []);
+        let result = Ok(Some("{}".to_owned()));
+        bench.takes(ProxyInput::Result { task, result });
+        let notes = bench.takes(ProxyInput::EndOfInput { is_reading });
+        let is_delivered = |effect: &Effect| {
+            let Effect::Ask(_, SessionRequest::Collected { how, .. }) = effect else {
+                return false;
+            };
+            *how == Collected::Delivered
+        };
+        assert_eq!(notes.iter().any(is_delivered), is_reading, "{notes:?}");
+    }
+}
+
+#[test]
 fn open_requests_are_counted_until_the_server_answers_although_cancelled() {
     let mut bench = Bench::connected(ProtocolVersion::V20251125);
     let read = |id| request(id, "resources/read", r#"{"uri":"x:1"}"#);

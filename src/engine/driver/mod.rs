@@ -60,7 +60,7 @@ const TASKS_AT_A_GLANCE: u32 = 4;
 const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
 
 /// How often progress is published if it is a flood and only agents' hosts hear of it.
-const FLOOD_EVERY: Duration = Duration::from_millis(100);
+const FLOOD_EVERY: Duration = Duration::from_millis(200);
 
 /// More arrivals than this between two publications are a flood.
 const FLOOD: usize = 10;

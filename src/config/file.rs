@@ -88,6 +88,15 @@ pub(crate) fn mark() -> FileMark {
     Some((found.mtime(), found.mtime_nsec(), found.len(), found.ino()))
 }
 
+/// The servers, if the file has changed since `mark`. A missing or empty file has not: an editor may be about to write it.
+pub(crate) fn changed_servers(mark: &mut FileMark) -> Option<ServerConfigs> {
+    let now = self::mark();
+    let (.., length, _) = now.filter(|_| now != *mark)?;
+    let servers = read_server_configs().filter(|_| length > 0)?;
+    *mark = now;
+    Some(servers)
+}
+
 /// Reads the file; a missing file is an empty configuration. The error names the line to fix.
 pub(crate) fn read(path: Option<&Path>) -> Result<Config, ConfigError> {
     let Some(path) = path else {

@@ -24,7 +24,8 @@ pub(crate) use self::digest::{digest, digest_of_program};
 pub(crate) use self::edit::{ConfigEdit, Endpoint, NewServer, save_view};
 pub(crate) use self::error::{ConfigError, PATH_VARIABLE, ValueError};
 pub(crate) use self::file::{
-    FileMark, mark, missing, path, read, read_server_configs, reread, server_configs,
+    FileMark, changed_servers, mark, missing, path, read, read_server_configs, reread,
+    server_configs,
 };
 pub(crate) use self::header::{Header, header};
 pub(crate) use self::secret::{

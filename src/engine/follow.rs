@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{BufRead as _, Write as _},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, NoticeLevel, RequestError, ServerConfigs, SessionEvent, SessionRequest,
-        SessionRequestId, TaskId, exit, text,
+        Connectivity, NoticeLevel, RequestError, SessionEvent, SessionRequest, SessionRequestId,
+        TaskId, exit, text,
     },
     store::{DriverLock, Paths, process_state},
 };
@@ -160,7 +160,6 @@ async fn attend(
         .chain(introduction)
         .chain(pending.for_next_driver(snapshots))
         .collect();
-    let mut config = ConfigFile::of(options);
     let (mut to_driver, mut from_driver) = lines.split();
     let pending = RefCell::new(pending);
     let unanswered_pings = Cell::new(0);
@@ -177,14 +176,7 @@ async fn attend(
                 return ending;
             }
         }
-        write_requests(
-            &mut to_driver,
-            incoming,
-            &mut config,
-            &pending,
-            &unanswered_pings,
-        )
-        .await
+        write_requests(&mut to_driver, incoming, &pending, &unanswered_pings).await
     };
     let ending = {
         let mut reading = std::pin::pin!(reading);
@@ -271,7 +263,6 @@ async fn read_events(
 async fn write_requests(
     to_driver: &mut (impl Sink<String, Error = LinesCodecError> + Unpin),
     incoming: &mut mpsc::Receiver<Envelope>,
-    config: &mut ConfigFile,
     pending: &RefCell<&mut PendingRequests>,
     unanswered_pings: &Cell<u32>,
 ) -> Ending {
@@ -282,12 +273,6 @@ async fn write_requests(
         tokio::select! {
             asked = incoming.recv() => {
                 let Some(asked) = asked else { return Ending::Left };
-                if let Some(config) = config.changed()
-                    && let Err(ending) = say(to_driver, OWN_SERVER, config).await
-                {
-                    pending.borrow_mut().add(asked);
-                    return ending;
-                }
                 let what = asked.what.clone();
                 let ask = pending.borrow_mut().add_sent(asked);
                 if let Err(ending) = say(to_driver, ask, what).await {
@@ -308,57 +293,12 @@ async fn write_requests(
     }
 }
 
-/// The configuration file of a client. Hosts of agents stay connected for days, and a change counts from their next call on.
-struct ConfigFile {
-    /// `None` if it is not the driver's business.
-    path: Option<String>,
-    seen: Option<(SystemTime, u64)>,
-    read: fn() -> Option<ServerConfigs>,
-    insecure_http: bool,
-}
-
-impl ConfigFile {
-    fn of(options: &Options) -> Self {
-        let path = options.config.file.clone();
-        let mut file = Self {
-            path: path.filter(|_| tells_config(&options.role)),
-            seen: None,
-            read: options.read_config,
-            insecure_http: options.config.insecure_http,
-        };
-        file.seen = file.look();
-        file
-    }
-
-    fn look(&self) -> Option<(SystemTime, u64)> {
-        let found = std::fs::metadata(self.path.as_ref()?).ok()?;
-        Some((found.modified().ok()?, found.len()))
-    }
-
-    /// What to tell the driver, if the file has changed and can be read.
-    fn changed(&mut self) -> Option<SessionRequest> {
-        let now = self.look();
-        if now == self.seen {
-            return None;
-        }
-        let config = ServerConfigs {
-            insecure_http: self.insecure_http,
-            ..(self.read)()?
-        };
-        self.seen = now;
-        Some(SessionRequest::Configure(config))
-    }
-}
-
-/// Whether a process tells the driver its configuration: that of this machine means nothing to another one.
-fn tells_config(role: &ProcessRole) -> bool {
-    !matches!(role, ProcessRole::Watch | ProcessRole::Remote(_))
-}
-
 /// What a client requests before anything else: what its command line and its configuration say.
 fn opening_requests(options: &Options) -> Vec<(SessionRequestId, SessionRequest)> {
     let is_watching = matches!(options.role, ProcessRole::Watch);
-    let tells = options.config.file.is_some() && tells_config(&options.role);
+    // The configuration of this machine means nothing to another one.
+    let is_remote = matches!(options.role, ProcessRole::Remote(_));
+    let tells = options.config.file.is_some() && !is_watching && !is_remote;
     let config = tells.then(|| SessionRequest::Configure(options.config.clone()));
     // Nothing waits for the responses, but a refusal is reported.
     let servers = options.servers.iter().cloned().map(SessionRequest::Server);

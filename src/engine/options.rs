@@ -1,6 +1,6 @@
 //! How to open a session.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use crate::{
     auth::Logins,
@@ -9,6 +9,9 @@ use crate::{
     store::Paths,
     transport::ProcessGuard,
 };
+
+/// How often a client looks for the next driver; that can take days.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How to open a session.
 pub struct Options {

@@ -29,7 +29,7 @@ use crate::{
     },
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
-        options::{Options, ProcessRole},
+        options::{LOOK_EVERY, Options, ProcessRole},
         pending_requests::{Envelope, OwnRequests, PendingRequests},
     },
     store::{DriverLock, Paths, StoreError},
@@ -40,9 +40,6 @@ const ASKS_WAITING: usize = 1024;
 
 /// How often a lock is tried again whose holder does not answer.
 const TRY_EVERY: Duration = Duration::from_millis(50);
-
-/// How often a read-only process checks for a driver; that can take days.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The notice after a person has stopped the keeper.
 const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action, or another longhaul, starts a new one";
@@ -249,7 +246,10 @@ async fn serve(
         }
         match followed {
             Some(Ending::Left) => return,
-            Some(Ending::DriverSilent) => other.is_silent(&options, snapshots),
+            Some(Ending::DriverSilent) => {
+                other.is_silent(&options, snapshots);
+                reread_config(&mut options);
+            }
             Some(Ending::Stopped) if own.pending.is_empty() => {
                 other.is_gone(snapshots);
                 let at = options.clock.now().wall;

@@ -77,8 +77,8 @@ struct LinkConfig {
     stop_when_idle: Option<Duration>,
     /// How its program is started.
     program: Option<Program>,
-    /// Whether the running program was started in another way. It is ended once nothing runs there.
-    is_program_outdated: bool,
+    /// How the running program was started. If that is not how it is started now, it is ended once nothing runs there.
+    started_with: Option<Program>,
 }
 
 /// When the tasks are gone through.

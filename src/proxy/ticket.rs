@@ -121,8 +121,8 @@ impl ResultPart {
 pub(super) fn with_age(result: &str, task: &TaskId, age: Duration) -> String {
     let age = text::span(age);
     let words = format!(
-        "(longhaul did not run this call again: the same call was made before, as {task}, and this is its result, which \
-         nobody had collected. It ended {age} ago. To run it again, make the call once more.)"
+        "(longhaul did not run this call again: this is the uncollected result of the same call made earlier, {task}, which \
+         ended {age} ago. To run it again, make the call once more.)"
     );
     let note = to_raw_value(&json!({"type": "text", "text": words}));
     let members = RawMembers::parse(result);

@@ -34,7 +34,7 @@ pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     )
 }
 
-/// Whether an entry goes when the middle is thinned so many times over; `offset` is its place there.
+/// Whether an entry goes when the middle is thinned `times` times in a row; `offset` is its place there.
 fn goes(entry: &HistoryEntry, offset: u64, times: u32) -> bool {
     let is_loud =
         matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
@@ -46,7 +46,7 @@ fn goes(entry: &HistoryEntry, offset: u64, times: u32) -> bool {
     }
 }
 
-/// How many times over new entries are thinned, so that a burst takes no more room than many small saves.
+/// How many times in a row new entries are thinned, so that a burst takes no more room than many small saves.
 fn times_over(total: u64) -> u32 {
     let middle = total.saturating_sub(STEPS_FIRST + STEPS_LAST);
     let (mut times, mut rest) = (1, middle / STEPS_RATIO);
@@ -138,7 +138,7 @@ pub(super) fn add_thinned(
         };
         let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
         execute(transaction, delete, params![task, first_seq])?;
-        // Once, because each save of a burst does it again.
+        // Once for each save; only new entries need more.
         for part in thinning.keep(&entries, start, 1) {
             insert_chunk(transaction, task, &part)?;
         }

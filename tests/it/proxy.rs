@@ -7,6 +7,11 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::Stdio,
+};
+
 use longhaul::store::write_atomically;
 use serde_json::{Value, json};
 
@@ -236,13 +241,29 @@ fn a_host_that_closes_has_read_its_results() {
         assert_eq!(runs(&kept), run);
         host.close();
     }
-    let mut host = start();
-    host.call("work", &json!({}));
-    // Nobody knows what became of this result.
-    host.kill();
-    let mut host = start();
-    host.call("work", &json!({}));
-    assert_eq!(runs(&kept), 3);
+}
+
+#[test]
+fn a_host_that_is_killed_gets_its_last_result_again() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    finish_steps(&kept);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": modern(json!({"name": "work"}))});
+    let mut command = kept.command(&["proxy", &server]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut proxy = command.current_dir(kept.path()).spawn().unwrap();
+    let (mut input, output) = (proxy.stdin.take().unwrap(), proxy.stdout.take().unwrap());
+    writeln!(input, "{call}").unwrap();
+    let mut lines = BufReader::new(output).lines();
+    let is_result = |line: Result<String, _>| line.unwrap().contains("\"result\"");
+    assert!(lines.by_ref().any(is_result));
+    drop((input, lines));
+    assert!(proxy.wait().unwrap().success());
+    let mut host = AgentHost::connect(&kept, &[&server]);
+    let again = modern(json!({"name": "work"}));
+    let result = host.request("tools/call", &again)["result"].take();
+    assert!(text(&result).ends_with(" steps"), "{result}");
+    assert_eq!(runs(&kept), 1);
     host.close();
 }
 
@@ -564,24 +585,19 @@ fn a_result_that_nobody_collects_expires() {
 #[test]
 fn a_ticket_says_why_a_call_is_not_sent() {
     let kept = Kept::new();
-    let config = b"[servers.lab]\ncommand = \"/no/such/program\"\n";
-    write_atomically(&kept.path().join("config.toml"), config).unwrap();
-    kept.ok(&["servers", "approve", "lab", "--yes"]);
-    let host = ["lab", "--patience", "200ms"];
-    let mut host = AgentHost::connect(&kept, &host);
-    let call = json!({"name": "work", "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test-host", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }});
-    until("the program could not start", || {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", free.local_addr().unwrap());
+    drop(free);
+    let mut host = AgentHost::connect(&kept, &[&url, "--patience", "200ms"]);
+    let call = modern(json!({"name": "work"}));
+    until("the server can't be reached", || {
         let ticket = host.request("tools/call", &call);
-        text(&ticket["result"]).contains("could not start /no/such/program")
+        text(&ticket["result"]).contains("not sent to the server yet: connection refused")
     });
     let listed = kept.ok(&["ls"]).out;
-    assert!(listed.contains("could not start"), "{listed}");
+    assert!(listed.contains("refused"), "{listed}");
     let why = tasks(&kept)[0]["contact_reason"].clone();
-    assert!(why.to_string().contains("could not start"), "{why}");
+    assert!(why.to_string().contains("refused"), "{why}");
     host.close();
 }
 

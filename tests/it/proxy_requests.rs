@@ -22,7 +22,7 @@ use axum::{
     routing::post,
 };
 use longhaul::store::write_atomically;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -518,6 +518,7 @@ fn a_changed_command_applies_once_its_program_is_not_in_use() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");
     let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
+    host.request("resources/subscribe", &json!({"uri": "file:///a"}));
     let asking = host.start_call("ask", &json!({}));
     let id = asks(&kept);
     let pid = || std::fs::read_to_string(kept.path().join("pid")).unwrap();
@@ -529,10 +530,13 @@ fn a_changed_command_applies_once_its_program_is_not_in_use() {
     assert_eq!(pid(), before);
     kept.ok(&["answer", &id, "--accept"]);
     assert_eq!(text(&host.response(asking)["result"]), "answered");
-    until("the new one runs", || {
-        host.request("resources/unsubscribe", &json!({"uri": "file:///a"}));
-        pid() != before
+    let old = Pid::from_raw(before.trim().parse().unwrap()).unwrap();
+    until("the old one has ended", || test_kill_process(old).is_err());
+    // The host's subscription needs the new one.
+    until("it subscribes again", || {
+        heard(&kept).matches("resources/subscribe").count() == 2
     });
+    assert_ne!(pid(), before);
     // Without any command, from the next request on.
     let newest = pid();
     let approved = std::fs::read_to_string(&config).unwrap();

@@ -18,7 +18,11 @@ use crate::{
         live_session::{LiveEvent, LiveSession},
         target::Targets,
     },
-    domain::{Collected, Program, ProxySettings, ServerRef, SessionRequest, server_url},
+    config,
+    domain::{
+        Collected, Program, ProxySettings, ServerConfigs, ServerRef, SessionRequest,
+        SessionRequestId, server_url,
+    },
     engine::Inherited,
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
@@ -30,6 +34,9 @@ const LINE_BYTES: u64 = 32 << 20;
 
 /// Lines from the host that wait to be handled.
 const LINES_WAITING: usize = 64;
+
+/// The number of a request whose response nobody waits for; the proxy's own begin at 1.
+const UNWATCHED: SessionRequestId = 0;
 
 /// How soon after our stdin our stdout closes if the host was killed.
 const BOTH_CLOSE_WITHIN: Duration = Duration::from_millis(100);
@@ -200,11 +207,16 @@ async fn serve(
                         let is_written =
                             out.write_all(message.as_bytes()).and_then(|()| out.flush());
                         if is_written.is_err() {
-                            // The host no longer reads.
+                            // The host no longer reads, and does not have what was to be written.
+                            let is_reading = false;
+                            proxy.handle(clock.now(), ProxyInput::EndOfInput { is_reading });
                             return Ok(code::OK);
                         }
                     }
-                    Effect::Ask(number, request) => live.send_as(number, request),
+                    Effect::Ask(number, request) => {
+                        tell_changes(context, live);
+                        live.send_as(number, request);
+                    }
                     Effect::ReadResult(task) => {
                         let result = reader.result(&task);
                         let result = result.map_err(|error| Unreadable(error.to_string()));
@@ -216,12 +228,24 @@ async fn serve(
     }
 }
 
-/// The host has closed our stdin, or wants us to exit. If it still reads our stdout, it does so on purpose; if it was
-/// killed, both ends close, one right after the other, `within` some time.
+/// Tells the session the servers of the configuration if they have changed: a host can stay connected for days.
+fn tell_changes(context: &mut Context<'_>, live: &LiveSession) {
+    if let Some(servers) = config::changed_servers(&mut context.config_mark) {
+        let config = ServerConfigs {
+            insecure_http: context.global.insecure_http,
+            ..servers
+        };
+        live.send_as(UNWATCHED, SessionRequest::Configure(config));
+    }
+}
+
+/// The host has closed our stdin, or wants us to exit. A host that still reads our stdout does so deliberately; if it was
+/// killed, both close, one right after the other, `within` some time.
 fn end_of_input(within: Duration) -> ProxyInput {
     let wait = Timespec::try_from(within).ok();
     let stdout = io::stdout();
-    let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
+    // Linux reports it unasked, macOS does not.
+    let mut ends = [PollFd::new(&stdout, PollFlags::HUP)];
     let is_reading = matches!(poll(&mut ends, wait.as_ref()), Ok(0));
     ProxyInput::EndOfInput { is_reading }
 }

@@ -300,7 +300,8 @@ impl Driver<'_> {
                 self.snapshots.publish(SessionEvent::Undriven);
                 return Ok(());
             }
-            let timer = self.clock.sleep_until(self.next_wake());
+            let wakes = [self.next_wake(), self.proxies.held_until()];
+            let timer = self.clock.sleep_until(wakes.into_iter().flatten().min());
             let now;
             tokio::select! {
                 () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
@@ -387,7 +388,6 @@ impl Driver<'_> {
             .chain(look)
             .chain(due)
             .chain(lifetime)
-            .chain(self.proxies.held_until())
             .min()
     }
 

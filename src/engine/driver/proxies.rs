@@ -11,7 +11,10 @@ use crate::{
         ServerName, SessionRequest, SessionRequestId, Status, Task, TaskId, Wall,
         canonical_arguments,
     },
-    engine::snapshots::{ReaderId, Snapshots},
+    engine::{
+        options::LOOK_EVERY,
+        snapshots::{ReaderId, Snapshots},
+    },
     link::RootsRequest,
 };
 
@@ -21,8 +24,8 @@ const ROOTS_REQUESTS: usize = 32;
 /// The most roots of one host.
 const ROOTS: usize = 1000;
 
-/// How soon after its start a new driver hears from the proxies of the one before: they look for it every second.
-const BACK_WITHIN: Duration = Duration::from_secs(2);
+/// How soon after its start a new driver hears from the proxies of the one before.
+const BACK_WITHIN: Duration = LOOK_EVERY.saturating_mul(2);
 
 /// What proxies listen to and wait for.
 #[derive(Debug, Default)]
@@ -38,7 +41,7 @@ pub(super) struct Proxies {
     undelivered: BTreeSet<TaskId>,
     /// Until when the proxies of an earlier driver may come back, and say which results their hosts have.
     all_back_at: Mono,
-    /// Repeated calls that wait for that: the other host, which made the first call, may have its result.
+    /// Repeated calls that wait for that: the host that made the first call may already have its result.
     held: Vec<(SessionRequestId, SessionRequest)>,
 }
 

@@ -104,16 +104,21 @@ impl Link {
     /// # Errors
     /// [`ConfigureError::ProgramInUse`] while something is unfinished there.
     fn change_program(&mut self, program: Option<&Program>) -> Result<(), ConfigureError> {
-        let old = std::mem::replace(&mut self.config.program, program.cloned());
-        let is_changed = old.is_some() && old.as_ref() != program;
-        if !is_changed || !self.record.is_process() || self.legacy_sse.is_none() {
-            return Ok(());
+        self.config.program = program.cloned();
+        if self.legacy_sse.is_some() && self.config.started_with.is_none() {
+            // The keeper that this one replaced has started it.
+            self.config.started_with = program.cloned();
         }
-        self.config.is_program_outdated = true;
-        if self.has_unsettled() {
+        if self.is_program_outdated() && self.has_unsettled() {
             return Err(ConfigureError::ProgramInUse(self.record.name.clone()));
         }
         Ok(())
+    }
+
+    /// Whether the program runs with another command than the configured one.
+    pub(super) fn is_program_outdated(&self) -> bool {
+        let started = self.config.started_with.as_ref();
+        started.is_some() && started != self.config.program.as_ref()
     }
 
     fn choose(&mut self, choice: Choice) -> Result<(), ConfigureError> {

@@ -27,6 +27,7 @@ impl Link {
         if self.reachability.spend(self.now).is_err() {
             return;
         }
+        self.config.started_with.clone_from(&self.config.program);
         self.send_now(RequestKind::LegacySse, Method::Get { cursor: None });
         self.connection = ConnectionState::OpeningSse;
     }
@@ -191,7 +192,7 @@ impl Link {
     /// Ends a program without anything to do: after a while, or at once if it is no longer configured like that. The next
     /// call starts it again.
     pub(super) fn end_idle_program(&mut self) {
-        if self.config.is_program_outdated && self.is_program_unused() {
+        if self.is_program_outdated() && self.is_program_unused() {
             return self.legacy_sse_ended("its command has changed");
         }
         if !self.is_program_idle() {
@@ -246,7 +247,7 @@ impl Link {
 
     /// Leaves the stream.
     pub(super) fn close_legacy_sse(&mut self) {
-        self.config.is_program_outdated = false;
+        self.config.started_with = None;
         if let Some(legacy_sse) = self.legacy_sse.take() {
             self.close(legacy_sse.on);
         }

@@ -31,7 +31,7 @@ pub(in crate::cli) fn approve(
         )));
     };
     if server.withheld.is_none() {
-        // Perhaps as it was before an edit, which the keeper may know.
+        // The keeper may still have the entry as it was before an edit was undone.
         notify_drivers(context);
         let message = format!("{} is already approved", server.name);
         return context.finish(&json!({"server": args.name, "is_approved": true}), &message);

@@ -80,6 +80,7 @@ impl Saved {
             done(&["steps:=11000", "size:=900"]);
             done(&["steps:=300", "size:=2000"]);
             let db = paths(&state).db();
+            free_some_pages(&db);
             let before = fs::read(&db).unwrap();
             let mut driver = Running::start(&mut call(&["steps:=60", "hold:=1"]));
             driver.prints(|event| event["value"] == 60);
@@ -123,6 +124,12 @@ impl Saved {
         }
         image
     }
+}
+
+/// Free pages can be corrupt too.
+fn free_some_pages(db: &Path) {
+    let fill = "CREATE TABLE filler AS SELECT zeroblob(40000) AS bytes; DROP TABLE filler";
+    Connection::open(db).unwrap().execute_batch(fill).unwrap();
 }
 
 /// As many steps and so long a result as the call asks for; one that is to hold never ends.

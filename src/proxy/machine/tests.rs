@@ -6,7 +6,7 @@ use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
     Collected, Forwarded, Introduction, ProtocolVersion, Question, QuestionKind, QuestionSource,
     ServerName, SessionEvent, SessionRequest, SessionRequestId, SessionResponse, Stamp, Status,
-    Task, TaskView, Wall,
+    Task, TaskId, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -390,6 +390,27 @@ fn a_host_that_still_reads_when_its_input_ends_has_its_results() {
             *how == Collected::Delivered
         };
         assert_eq!(notes.iter().any(is_delivered), is_reading, "{notes:?}");
+    }
+}
+
+#[test]
+fn a_repeated_call_is_told_that_its_result_is_old() {
+    for (minutes, is_told) in [(0, false), (2, true)] {
+        let mut bench = Bench::connected(ProtocolVersion::V20251125);
+        let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
+        let SessionRequest::Start(call) = asked else {
+            panic!("{asked:?}");
+        };
+        let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+        view.task.id = TaskId::from_bits(7);
+        (view.task.status, view.task.end.settled_at) = (Status::Completed, Some(Wall(0)));
+        let task = view.task.id.clone();
+        bench.now.wall = Wall(minutes * 60_000);
+        bench.answer(number, SessionResponse::Started(task.clone()));
+        bench.takes(ProxyInput::Session(SessionEvent::Task(Arc::new(view))));
+        let result = Ok(Some(r#"{"content":[]}"#.to_owned()));
+        let line = line_of(bench.takes(ProxyInput::Result { task, result }));
+        assert_eq!(line.contains("did not run this call again"), is_told, "{line}");
     }
 }
 

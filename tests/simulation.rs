@@ -74,6 +74,9 @@ mod simulation {
             5_014_991,
             1_007_005_751,
             6_040_140,
+            1_009_205_687,
+            9_065_398,
+            9_091_372,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -462,7 +462,16 @@ impl Link {
         let taken_at = active.cancel_taken_at.filter(|_| active.was_cancelled())?;
         // A call without a response may arrive after its cancel.
         let has_arrived = active.phase() == Phase::Open;
-        if !has_arrived || active.served.is_some() || active.is_asked(ControlKind::Pausing) {
+        // Without its stream nothing of it is heard, whatever else the server says.
+        let is_deaf = active.recovery.kept.is_none()
+            && matches!(
+                active.stream,
+                StreamState::Waiting(_)
+                    | StreamState::Asking { .. }
+                    | StreamState::Verifying { .. }
+            );
+        let is_pausing = active.is_asked(ControlKind::Pausing);
+        if !has_arrived || is_deaf || active.served.is_some() || is_pausing {
             return None;
         }
         let [least, most] = CANCEL_SILENCE;

@@ -277,6 +277,8 @@ impl Link {
             return;
         };
         active.task.status = Status::Running;
+        // Its silence until now says nothing: nobody listened.
+        active.activity.contact_since = now.mono;
         if active.task.resumability.checkpoint {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         } else {

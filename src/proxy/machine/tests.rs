@@ -410,7 +410,11 @@ fn a_repeated_call_is_told_that_its_result_is_old() {
         bench.takes(ProxyInput::Session(SessionEvent::Task(Arc::new(view))));
         let result = Ok(Some(r#"{"content":[]}"#.to_owned()));
         let line = line_of(bench.takes(ProxyInput::Result { task, result }));
-        assert_eq!(line.contains("did not run this call again"), is_told, "{line}");
+        assert_eq!(
+            line.contains("did not run this call again"),
+            is_told,
+            "{line}"
+        );
     }
 }
 

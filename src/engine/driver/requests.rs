@@ -142,6 +142,7 @@ impl Driver<'_> {
             SessionRequest::In(_, what) => what.as_ref(),
             what => what,
         };
+        // The proxy of the first call may come back, and say that its host has the result.
         if let SessionRequest::Start(call) = asked
             && self.proxies.may_come_back(now.mono)
             && (self.repeated_call(call, now)).is_some_and(|earlier| earlier != call.id)

@@ -75,9 +75,9 @@ struct LinkConfig {
     gone_from: Option<String>,
     /// How long its program stays without anything to do, if not for the usual time.
     stop_when_idle: Option<Duration>,
-    /// How its program is started.
+    /// How its program is to be started.
     program: Option<Program>,
-    /// How the running program was started. If that is not how it is started now, it is ended once nothing runs there.
+    /// How the running program was started. If this has changed since, the program is ended once nothing runs there.
     started_with: Option<Program>,
 }
 

@@ -117,7 +117,7 @@ impl ResultPart {
     }
 }
 
-/// A result that ends by saying how long ago the call ended that brought it.
+/// The result with a text at its end that says how long ago its call ended.
 pub(super) fn with_age(result: &str, task: &TaskId, age: Duration) -> String {
     let age = text::span(age);
     let words = format!(

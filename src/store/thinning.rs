@@ -22,8 +22,8 @@ const STEPS_LAST: u64 = 5000;
 /// Of those between, one in this many stays each time; of warnings and worse, one in this many goes.
 const STEPS_RATIO: u64 = 4;
 
-/// The most steps that one save adds between, warnings apart; with a quarter of those there already, the history stays
-/// within its limit.
+/// The most steps that one save adds to the middle, not counting warnings. Together with a quarter of those already there,
+/// the history stays within its limit.
 const STEPS_BETWEEN: u64 = 1500;
 
 /// Entries that a server can send without limit.

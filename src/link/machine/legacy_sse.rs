@@ -189,8 +189,8 @@ impl Link {
         self.show_all();
     }
 
-    /// Ends a program without anything to do: after a while, or at once if it is no longer configured like that. The next
-    /// call starts it again.
+    /// Ends a program without anything to do: after a while, or at once if its entry was changed or removed. The next call
+    /// starts it again.
     pub(super) fn end_idle_program(&mut self) {
         if self.is_program_outdated() && self.is_program_unused() {
             return self.legacy_sse_ended("its command has changed");

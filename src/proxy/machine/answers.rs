@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A repeated call that gets an older result than this is told so: the host may want a new one.
+/// If the result of a repeated call is older than this, the host is told its age, because it may want a new one.
 const OLD: Duration = Duration::from_secs(60);
 
 impl Proxy {
@@ -172,15 +172,12 @@ impl Proxy {
                 self.respond_to(id, "", &result);
             }
             (_, Ok(Some(result))) => {
-                let result = host_task::without_related(result);
+                let mut result = host_task::without_related(result);
                 let age = task.end.settled_at.map(|at| self.now.wall.since(at));
-                match age.filter(|age| call.is_repeat && *age >= OLD) {
-                    Some(age) => {
-                        let result = ticket::with_age(&result, &task.id, age);
-                        self.respond_to(id, "tools/call", &result);
-                    }
-                    None => self.respond_to(id, "tools/call", &result),
+                if let Some(age) = age.filter(|age| call.is_repeat && *age >= OLD) {
+                    result = ticket::with_age(&result, &task.id, age).into();
                 }
+                self.respond_to(id, "tools/call", &result);
             }
             (_, Ok(None)) => match ended(task) {
                 Err((code, TaskError { message, data, .. })) => {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
-    Collected, Forwarded, Introduction, ProtocolVersion, Question, QuestionKind, QuestionSource,
-    ServerName, SessionEvent, SessionRequest, SessionRequestId, SessionResponse, Stamp, Status,
-    Task, TaskId, TaskView, Wall,
+    Collected, Forwarded, Introduction, NewCall, ProtocolVersion, Question, QuestionKind,
+    QuestionSource, ServerName, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
+    Stamp, Status, Task, TaskId, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -55,6 +55,14 @@ impl Bench {
         let effects = self.hears(line);
         match <[Effect; 1]>::try_from(effects) {
             Ok([Effect::Ask(number, request)]) => (number, request),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The host calls `slow` in request 2.
+    fn calls_slow(&mut self) -> (SessionRequestId, Box<NewCall>) {
+        match self.asks(&request(2, "tools/call", r#"{"name":"slow"}"#)) {
+            (number, SessionRequest::Start(call)) => (number, call),
             other => panic!("{other:?}"),
         }
     }
@@ -269,10 +277,7 @@ fn members_that_are_null_are_absent() {
 #[test]
 fn a_task_is_cancelled_only_once() {
     let mut bench = Bench::connected(ProtocolVersion::V20251125);
-    let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
-    let SessionRequest::Start(call) = asked else {
-        panic!("{asked:?}");
-    };
+    let (number, call) = bench.calls_slow();
     let task = call.id.clone();
     bench.answer(number, SessionResponse::Started(task.clone()));
     let view = TaskView::unwatched(Task::new(Wall(0), *call), None);
@@ -334,10 +339,7 @@ fn two_equal_waits_in_a_row_show_the_limit_of_a_host() {
 fn a_question_ends_with_its_call() {
     let forms = json!({"elicitation": {"form": {}}});
     let mut bench = Bench::connected_with(ProtocolVersion::V20251125, &forms);
-    let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
-    let SessionRequest::Start(call) = asked else {
-        panic!("{asked:?}");
-    };
+    let (number, call) = bench.calls_slow();
     bench.answer(number, SessionResponse::Started(call.id.clone()));
     let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
     view.task.questions.push(Question {
@@ -369,10 +371,7 @@ fn a_question_ends_with_its_call() {
 fn a_host_that_still_reads_when_its_input_ends_has_its_results() {
     for is_reading in [false, true] {
         let mut bench = Bench::connected(ProtocolVersion::V20251125);
-        let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
-        let SessionRequest::Start(call) = asked else {
-            panic!("{asked:?}");
-        };
+        let (number, call) = bench.calls_slow();
         let task = call.id.clone();
         bench.answer(number, SessionResponse::Started(task.clone()));
         let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
@@ -397,10 +396,7 @@ fn a_host_that_still_reads_when_its_input_ends_has_its_results() {
 fn a_repeated_call_is_told_that_its_result_is_old() {
     for (minutes, is_told) in [(0, false), (2, true)] {
         let mut bench = Bench::connected(ProtocolVersion::V20251125);
-        let (number, asked) = bench.asks(&request(2, "tools/call", r#"{"name":"slow"}"#));
-        let SessionRequest::Start(call) = asked else {
-            panic!("{asked:?}");
-        };
+        let (number, call) = bench.calls_slow();
         let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
         view.task.id = TaskId::from_bits(7);
         (view.task.status, view.task.end.settled_at) = (Status::Completed, Some(Wall(0)));

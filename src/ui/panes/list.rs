@@ -1,6 +1,6 @@
 //! The task list. Finds the visible rows first and formats only those.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use ratatui::{
     text::{Line, Span},

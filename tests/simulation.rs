@@ -77,6 +77,9 @@ mod simulation {
             1_009_205_687,
             9_065_398,
             9_091_372,
+            7_029_403,
+            9_073_325,
+            9_074_989,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

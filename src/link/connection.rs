@@ -70,9 +70,9 @@ pub(super) struct McpSession {
     pub(super) answers: u32,
     /// The session that replaced one that ended, until the server serves something in it.
     pub(super) unproven: Option<u64>,
-    /// The number of the session whose `notifications/initialized` was answered with a page, until the server has answered
-    /// something: it may have been a captive portal.
-    pub(super) announced_to_page: Option<u64>,
+    /// The number of the session whose `notifications/initialized` was answered with a page or refused without a JSON-RPC
+    /// error, until the server has answered something: it may have been a captive portal.
+    pub(super) maybe_unannounced: Option<u64>,
     /// The session was refused, and nothing was served in it since.
     pub(super) check: Option<SessionCheck>,
     /// What the `initialize` in flight declares that hosts can do.

@@ -115,7 +115,7 @@ impl Link {
                 message,
             } => {
                 let of = self.call_of(task, &token);
-                let Some(id) = of.filter(|id| task == Some(id) || !self.has_way_back(id)) else {
+                let Some(id) = of.filter(|id| self.has_steps_on(id, task)) else {
                     return;
                 };
                 let is_own = task == Some(&id) || self.record.is_process();
@@ -197,15 +197,22 @@ impl Link {
         }
     }
 
-    /// Whether the steps of a task come on a stream of its own. Taken from another one as well, a step could come before
-    /// those that lead up to it.
-    fn has_way_back(&self, id: &TaskId) -> bool {
-        self.tasks
-            .get(id)
-            // The stream of a call ends once the server has made a task of it.
-            .filter(|active| active.served.is_none())
-            .and_then(|active| active.attempt())
-            .is_some_and(|attempt| attempt.cursors.newest.is_some())
+    /// Whether the steps of a call are taken from the stream of `other`, or from the standalone one. If they come on the
+    /// stream of the call, they are taken only from there: on another one, a step could come before those that lead up to it.
+    fn has_steps_on(&self, id: &TaskId, other: Option<&TaskId>) -> bool {
+        if other == Some(id) {
+            return true;
+        }
+        let Some(active) = self.tasks.get(id) else {
+            return false;
+        };
+        // The stream of a call ends once the server has made a task of it.
+        let has_ids = active.served.is_none()
+            && active.attempt().is_some_and(|attempt| {
+                attempt.cursors.newest.is_some() || self.record.gives_ids() == Some(true)
+            });
+        // Some servers send all steps on the standalone stream.
+        !has_ids || other.is_none() && !active.activity.has_own_steps
     }
 
     /// A step of a task, on whatever stream it came.
@@ -226,6 +233,7 @@ impl Link {
             active.heard(self.now);
             active.activity.last_news = self.now.mono;
         }
+        active.activity.has_own_steps |= is_own;
         if active.on_progress(self.now, token, progress, event_id, is_own) {
             self.saver.touch(self.now.mono);
         }

@@ -123,7 +123,7 @@ impl Link {
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
             RequestKind::Announce if page.is_some() => {
-                self.session.announced_to_page = Some(self.record.session_number);
+                self.session.maybe_unannounced = Some(self.record.session_number);
             }
             RequestKind::Stream(id) => {
                 let id = id.clone();
@@ -151,7 +151,7 @@ impl Link {
             }
             Some(_) => {}
             None => {
-                self.session.announced_to_page.take_if(|_| awaits_message);
+                self.session.maybe_unannounced.take_if(|_| awaits_message);
                 self.mark_reachable();
             }
         }
@@ -160,7 +160,7 @@ impl Link {
     /// A page came in place of a response. If one had come for `notifications/initialized` too, the server has not heard
     /// it, and there has to be another handshake.
     fn announce_again(&mut self) {
-        let announced = self.session.announced_to_page.take();
+        let announced = self.session.maybe_unannounced.take();
         if announced == Some(self.record.session_number) && self.record.is_initialized {
             (self.record.is_initialized, self.record.session) = (false, None);
             self.connection = ConnectionState::Disconnected;

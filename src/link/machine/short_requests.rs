@@ -147,6 +147,9 @@ impl Link {
             },
             RequestKind::Standalone => self.standalone_ended(None),
             RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {
+                if refusal.is_some_and(|refusal| refusal.error.is_none()) {
+                    self.session.maybe_unannounced = Some(self.record.session_number);
+                }
                 self.announced();
             }
             RequestKind::Announce if self.connection == ConnectionState::Announcing => {
@@ -233,6 +236,10 @@ impl Link {
     }
 
     fn tool_list_failed(&mut self, in_flight: &InFlight, why: String, refusal: Option<HttpError>) {
+        let announced = self.session.maybe_unannounced.take();
+        if announced == Some(in_flight.session_number) {
+            return self.announce_failed(why);
+        }
         if let Some(refusal) = refusal.as_ref().filter(|refusal| refusal.status < 500) {
             return self.tools_refused(refusal.server_text.as_deref().unwrap_or(&why));
         }

@@ -596,3 +596,23 @@ fn an_id_of_the_standalone_stream_hides_no_event_of_a_call() {
     bench.secs(1);
     assert_eq!(bench.status(), &Status::Completed);
 }
+
+/// Several SDKs send progress there if the tool names no request.
+#[test]
+fn steps_on_the_standalone_stream_count_unless_the_call_has_its_own() {
+    for own_steps in [false, true] {
+        let mut bench = listening(&Bench::known(), Standalone::Opens);
+        let (call, token) = bench.call("steps");
+        let (get, _) = bench.last_get();
+        bench.bring(call, opened());
+        bench.bring(call, event("0/0", &Value::Null));
+        if own_steps {
+            bench.step(call, "0/1", &token, 1);
+        }
+        bench.step(get, "7", &token, 2);
+        bench.secs(1);
+        let shown = bench.view().task.progress.as_ref();
+        let shown = shown.map(|progress| progress.value);
+        assert_eq!(shown, Some(if own_steps { 1.0 } else { 2.0 }));
+    }
+}

@@ -80,6 +80,13 @@ mod simulation {
             7_029_403,
             9_073_325,
             9_074_989,
+            1_009_326_089,
+            1_009_329_551,
+            1_009_333_251,
+            1_005_033_153,
+            1_006_042_577,
+            9_349_608,
+            1_009_316_434,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

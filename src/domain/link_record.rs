@@ -16,6 +16,9 @@ pub struct StandaloneStream {
     pub session_number: u64,
     /// Whether the server offers no such stream.
     pub is_absent: bool,
+    /// Whether the steps of calls come on it rather than on the streams of the calls.
+    #[serde(default)]
+    pub has_steps: bool,
     /// Where it can be resumed.
     pub cursors: Cursors,
     /// The server's `retry` time before reconnecting, in milliseconds.
@@ -81,6 +84,10 @@ pub struct LinkRecord {
     /// The stream for messages that belong to no call.
     #[serde(default)]
     pub standalone: StandaloneStream,
+    /// The newest requests of the server that were answered, by [`Question::key`](super::Question::key), oldest first: if
+    /// another stream replays one, it is not asked again.
+    #[serde(default)]
+    pub answered: Vec<String>,
 }
 
 impl LinkRecord {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -68,6 +68,7 @@ pub struct Task {
     /// When the user removed it from the list; it can be restored for seven days.
     pub forgotten_at: Option<Wall>,
     /// Its attempts, oldest first: the first one and the newest ones ([`Self::attempts_made`] counts all).
+    #[serde(deserialize_with = "exact")]
     pub attempts: Vec<Attempt>,
     /// The highest `seq` of its history.
     pub seq: u64,
@@ -105,6 +106,13 @@ pub struct TaskEnd {
     pub result_line: Option<String>,
     /// The error, if it failed.
     pub error: Option<TaskError>,
+}
+
+/// Reads a list without spare capacity: thousands of finished tasks are kept in memory, nearly all with one attempt.
+fn exact<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::deserialize(from)?;
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 /// Attempts kept per task, not counting those that answer questions. A tool that is retried for days makes any number

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::{
     in_flight::{InFlight, RequestKind},
-    recent_ids::RecentIds,
     time::{doubled, jittered},
 };
 use crate::domain::{Mono, QuestionSource, TaskId};
@@ -29,8 +28,6 @@ pub(super) const WAITS: &str =
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     tries: BTreeMap<String, Try>,
-    /// Requests that were answered: a replay on the stream of another call does not ask again.
-    answered: RecentIds,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,14 +140,5 @@ impl Replies {
     /// An answer has arrived.
     pub(super) fn arrived(&mut self, name: &str) {
         self.tries.remove(name);
-    }
-
-    /// The answer to a request of the server goes out.
-    pub(super) fn note_answered(&mut self, key: &str) {
-        self.answered.add(key);
-    }
-
-    pub(super) fn was_answered(&self, key: &str) -> bool {
-        self.answered.knows(key)
     }
 }

@@ -119,6 +119,7 @@ impl Link {
                     return;
                 };
                 let is_own = task == Some(&id) || self.record.is_process();
+                self.note_way_of_steps(&id, task);
                 match Progress::reported(value, total, message.map(Into::into)) {
                     Some(progress) => self.on_progress(&id, &token, progress, event_id, is_own),
                     None => self.unreadable(&id),
@@ -215,6 +216,22 @@ impl Link {
         !has_ids || other.is_none() && !active.activity.has_own_steps
     }
 
+    /// Remembers on which stream the steps of a call come: its own, that of `other`, or the standalone one.
+    fn note_way_of_steps(&mut self, id: &TaskId, other: Option<&TaskId>) {
+        let is_own = other == Some(id);
+        if !is_own && other.is_some() || self.record.is_process() {
+            return;
+        }
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.activity.has_own_steps |= is_own;
+        }
+        let known = self.standalone_record();
+        if known.has_steps == is_own {
+            known.has_steps = !is_own;
+            self.record_changed();
+        }
+    }
+
     /// A step of a task, on whatever stream it came.
     pub(super) fn on_progress(
         &mut self,
@@ -233,7 +250,6 @@ impl Link {
             active.heard(self.now);
             active.activity.last_news = self.now.mono;
         }
-        active.activity.has_own_steps |= is_own;
         if active.on_progress(self.now, token, progress, event_id, is_own) {
             self.saver.touch(self.now.mono);
         }

@@ -14,6 +14,10 @@ use crate::{
     },
 };
 
+/// Answered requests that are remembered, and the longest of their keys in bytes.
+const ANSWERED_KEPT: usize = 128;
+const KEY_BYTES: usize = 64;
+
 impl Link {
     /// How many answers are out.
     pub(super) fn replies_out(&self) -> usize {
@@ -63,11 +67,19 @@ impl Link {
 
     /// The answer to a request of the server goes out.
     pub(super) fn note_answered(&mut self, key: &str) {
-        self.replies.note_answered(key);
+        let answered = &mut self.record.answered;
+        if key.len() > KEY_BYTES || answered.iter().any(|known| known == key) {
+            return;
+        }
+        if answered.len() >= ANSWERED_KEPT {
+            answered.remove(0);
+        }
+        answered.push(key.to_owned());
+        self.record_changed();
     }
 
     /// Whether a request was answered, where its id cannot be another's after a restart of the server.
     pub(super) fn was_answered(&self, key: &str) -> bool {
-        self.record.session.is_some() && self.replies.was_answered(key)
+        self.record.session.is_some() && self.record.answered.iter().any(|known| known == key)
     }
 }

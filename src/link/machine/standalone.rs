@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// What is known of the stream in the present session.
-    fn standalone_record(&mut self) -> &mut StandaloneStream {
+    pub(super) fn standalone_record(&mut self) -> &mut StandaloneStream {
         let session_number = self.record.session_number;
         let known = &mut self.record.standalone;
         if known.session_number != session_number {

@@ -158,7 +158,7 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
             Some(READ_ONLY.to_owned())
         }
         Action::InjectFault if !state.setup.is_demo => {
-            Some("only available in longhaul demo".to_owned())
+            Some("only available in the demo".to_owned())
         }
         Action::SignIn => to_sign_in(state).err().map(|error| error.to_string()),
         Action::Undo if state.list.undo.is_empty() => {

@@ -247,10 +247,8 @@ fn cases(task: &Task) -> Vec<String> {
             return vec![labeled("until resumed", text)];
         }
         Status::InputRequired if asks_in_rounds => {
-            return vec![labeled(
-                "until answered",
-                "nothing runs; the question stays",
-            )];
+            let text = "nothing is running; the question stays";
+            return vec![labeled("until answered", text)];
         }
         Status::Running if task.is_queued() => {
             let text = "longhaul keeps the call and sends it as soon as it can";

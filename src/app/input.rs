@@ -101,15 +101,13 @@ fn paste(state: &mut State, pasted: &str) {
             let keys = [Action::Filter, Action::NewCall, Action::Palette].map(|it| state.key(it));
             let keys = keys.join(" ");
             return state.reply(format!(
-                "pasted text isn't read as keys; open a field first ({keys} )"
+                "pasted text isn't read as keys; first open a field with {keys}"
             ));
         }
     };
     if !fits {
         let size = text::bytes(u64::try_from(pasted.len()).unwrap_or(u64::MAX));
-        state.reply(format!(
-            "not pasted: a text of {size} is too long for this field"
-        ));
+        state.reply(format!("not pasted: {size} is too long for this field"));
     }
 }
 

@@ -119,11 +119,9 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
             "{title}: pause requested {since} ago, still running{at}; press {} to stop the call now and keep the checkpoint",
             state.key(Action::Pause)
         ),
-        ControlKind::Resuming => {
-            format!("{title}: resume requested {since} ago, not resumed yet{at}")
-        }
+        ControlKind::Resuming => format!("{title}: resume requested {since} ago, not resumed yet"),
         ControlKind::Cancelling => {
-            format!("{title}: cancel requested {since} ago, not confirmed yet{at}")
+            format!("{title}: cancel requested {since} ago, not confirmed yet")
         }
     })
 }

@@ -51,9 +51,7 @@ pub(super) fn resume(state: &mut State) {
     };
     act_on(state, ControlKind::Resuming, "resume");
     if let Some(id) = running {
-        state.reply(format!(
-            "{id} is already running; its connection is checked"
-        ));
+        state.reply(format!("{id} is already running; checking its connection"));
     }
 }
 
@@ -138,7 +136,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
         let (key, flags) = (state.key(Action::Cancel), &state.setup.flags);
         return state.reply(match going.as_slice() {
             [one] => format!(
-                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, if its call survives that)"
+                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, but asks first if that loses it)"
             ),
             many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
         });

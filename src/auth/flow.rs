@@ -418,7 +418,7 @@ fn parse_callback(head: &[u8], expected: &ExpectedCallback<'_>) -> Callback {
             return untrusted("came from another authorization server, not");
         }
         None if expected.sends_iss => {
-            return untrusted("does not name its issuer, as it always would from");
+            return untrusted("does not name its issuer, unlike a genuine one from");
         }
         _ => {}
     }

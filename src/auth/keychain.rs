@@ -83,7 +83,7 @@ pub enum KeychainError {
     #[error("the keychain entry with this name is not a key")]
     NotAKey,
     /// The file was encrypted elsewhere.
-    #[error("this keychain does not have it")]
+    #[error("this keychain does not have that key")]
     Missing,
     /// The file was encrypted with another key of the same name.
     #[error("the key does not match")]

@@ -433,7 +433,7 @@ pub(super) struct LsArgs {
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
-    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a duration before now (such as 10m, 2h or 7d).
+    /// Only tasks started after this time (2026-11-20T06:00:00Z) or less than this long ago (10m, 2h, 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -477,7 +477,7 @@ pub(super) struct LogsArgs {
     /// Only the newest N lines.
     #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
-    /// Only entries since a time (2026-11-20T06:00:00Z) or within a duration before now (such as 10m, 2h or 7d).
+    /// Only entries after this time (2026-11-20T06:00:00Z) or less than this long ago (10m, 2h, 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -504,7 +504,7 @@ pub(super) struct RmArgs {
     /// Restore removed tasks.
     #[arg(long)]
     pub(super) undo: bool,
-    /// Remove running calls even if that loses them.
+    /// Don't ask, even if that loses calls or results.
     #[arg(short, long)]
     pub(super) yes: bool,
     /// All tasks that finished more than this long ago, e.g. 7d.

@@ -140,14 +140,14 @@ fn quit_message(
     let how = format!("`longhaul watch {id}{flags}`, `longhaul cancel {id}{flags}`");
     let Some(if_cut) = if_cut else {
         if !is_driven {
-            return format!("detached; no process runs {id} ({how})");
+            return format!("detached; no process is running {id} ({how})");
         }
         let running = Status::Running.label();
         let asks = Status::InputRequired.label();
         let state = match status.filter(|status| *status != running) {
             Some(status) if status == asks => {
                 return format!(
-                    "detached; {id} waits for an answer (`longhaul answer {id}{flags}`, `longhaul cancel {id}{flags}`)"
+                    "detached; {id} is waiting for an answer (`longhaul answer {id}{flags}`, `longhaul cancel {id}{flags}`)"
                 );
             }
             Some(status) => format!("is {status}"),
@@ -421,7 +421,7 @@ impl Follower<'_, '_> {
                     let flags = self.context.flags();
                     let message = match &view.task.status {
                         Status::InputRequired => format!(
-                            "longhaul: {id} asks a question; answer it: longhaul answer {id}{flags}"
+                            "longhaul: {id} is asking a question; answer it: longhaul answer {id}{flags}"
                         ),
                         ended if ended.is_settled() => format!(
                             "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
@@ -512,7 +512,7 @@ impl Follower<'_, '_> {
         {
             let (server, flags) = (&view.task.server, self.context.flags());
             self.context.warn(format!(
-                "could not reach {server} ({why}); {id} is queued and is sent when {server} answers. To drop it: \
+                "could not reach {server} ({why}); {id} is queued and will be sent when {server} answers. To drop it: \
                  longhaul cancel {id}{flags}. Ctrl-C leaves it queued"
             ));
         }

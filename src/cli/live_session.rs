@@ -32,7 +32,7 @@ use crate::{
 /// How long a command is silent before it tells why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
-const NOT_DRIVEN: &str = "no process runs this session's calls; showing saved data";
+const NOT_DRIVEN: &str = "no process is running this session's calls; showing saved data";
 
 /// What a command reacts to.
 #[derive(Debug)]

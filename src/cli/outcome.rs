@@ -159,7 +159,7 @@ pub(super) fn print_outcome(
         },
         Status::Cancelled => format!("{id} was cancelled"),
         Status::Lost(LostReason::TooMuch { .. }) => {
-            format!("{id} is lost: {reason}. Ask the tool for less at once")
+            format!("{id} is lost: {reason}. Ask the tool for less data per call")
         }
         Status::Lost(_) => {
             format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")

@@ -167,7 +167,7 @@ pub(crate) fn consent_on_screen(
         let (to_agree, digest) = match (&program, &server.url) {
             (Some(program), _) => (start_summary(program), digest_of_program(program)),
             (None, Some(url)) => (
-                header_destinations(url, &server.headers, "would go"),
+                header_destinations(url, &server.headers, "would be sent"),
                 digest(url, &server.headers),
             ),
             (None, None) => (Vec::new(), String::new()),
@@ -240,8 +240,8 @@ fn not_set(server: &ServerConfig) -> Option<String> {
     }
 }
 
-/// A line for each header with variables: `X would go to https://lab.example in the X-Key header`. `verb` is 'would go' or
-/// 'goes'.
+/// A line for each header with variables: `X would be sent to https://lab.example in the X-Key header`. `verb` is
+/// 'would be sent' or 'will be sent'.
 pub(crate) fn header_destinations(
     url: &str,
     headers: &[(String, Template)],

@@ -412,7 +412,7 @@ pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
     None
 }
 
-const OTHER_VERSION: &str = "the longhaul process that runs this session's calls has another version; stop it with `longhaul keeper stop` and try again";
+const OTHER_VERSION: &str = "the longhaul process that runs this session's calls is a different version; stop it with `longhaul keeper stop` and try again";
 
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///

@@ -253,7 +253,7 @@ impl KnownConfigs {
             let entry = ServerName::new(name.entry());
             if entry != *name && self.listed.contains_key(&entry) {
                 return format!(
-                    "{entry} in {} is no longer a program that runs in the directory of its host; restart the host to use it",
+                    "{entry} in {} no longer runs a program in its host's directory; restart the host to use the new entry",
                     listed.file
                 );
             }
@@ -309,7 +309,7 @@ fn clash(file: &str, names: &[ServerName], other: &str) -> String {
     };
     let pid = std::process::id();
     let words = format!(
-        "{}{more} of {file} {are} not used: the process that runs this session's calls (process {pid}) has {another}, {other}; \
+        "{}{more} in {file} {are} not used: the process that runs this session's calls (process {pid}) has {another}, {other}; \
          rename {them}, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
         listed.join(", "),
     );
@@ -360,8 +360,8 @@ mod tests {
         let [by_url, by_file] = change.notices.as_slice() else {
             panic!("{change:?}");
         };
-        assert!(by_file.starts_with("lab of /b is not used") && by_file.contains("from /a"));
-        assert!(by_url.starts_with("old of /b is not used") && by_url.contains("at u9"));
+        assert!(by_file.starts_with("lab in /b is not used") && by_file.contains("from /a"));
+        assert!(by_url.starts_with("old in /b is not used") && by_url.contains("at u9"));
         let lab = ServerName::new("lab");
         assert!(
             configs.why_not(Some(7), &lab).is_some() && configs.why_not(Some(8), &lab).is_none()

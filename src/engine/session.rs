@@ -48,8 +48,7 @@ const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your n
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
-const NOBODY_DRIVES: &str =
-    "no process runs this session's calls, and --readonly starts none; run without --readonly";
+const NOBODY_DRIVES: &str = "no process is running this session's calls, and --readonly starts none; run without --readonly";
 
 /// The most bytes of arguments in a request. As a string in JSON, they can need twice as many in a line to the keeper.
 const LARGEST: usize = LINE_BYTES / 2 - 64 * 1024;

@@ -73,7 +73,7 @@ fn refusal_of_unknown(line: &str) -> Option<SessionEvent> {
     })
 }
 
-const UNKNOWN_REQUEST: &str = "this request is of another version of longhaul; `longhaul keeper upgrade` switches the keeper to this one";
+const UNKNOWN_REQUEST: &str = "this request comes from another version of longhaul; `longhaul keeper upgrade` switches the keeper to it";
 
 /// The listening sockets, one for each contract; dropping this hangs up on every client.
 pub(super) struct Listener {

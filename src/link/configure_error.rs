@@ -21,7 +21,7 @@ pub enum ConfigureError {
     },
     /// The work depends on the URL that is in use.
     #[error(
-        "{name} still uses {used}, because calls there are unfinished; the URL {wanted} from the configuration applies at the next start after they have ended"
+        "{name} still uses {used}, because calls there are unfinished; the next start after they have ended uses {wanted} from the configuration"
     )]
     UrlInUse {
         /// The server.

@@ -33,7 +33,7 @@ impl Sent {
         match self.variables.as_slice() {
             [] => "pass other credentials with -H or --bearer-env".to_owned(),
             variables => format!(
-                "set ${} to what the server accepts where longhaul is started, or pass other credentials with -H or --bearer-env",
+                "correct ${} in the shell from which you run longhaul, or pass other credentials with -H or --bearer-env",
                 variables.join(", $")
             ),
         }

@@ -160,7 +160,7 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
     };
     let words = format!(
         "{lead} as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
-         result, or make the same call again: it is not run twice. A person can watch it with: longhaul attach {id}{flags}",
+         result, or make the same call again: it won't run twice. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now)
     );
     let ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});

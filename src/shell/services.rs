@@ -451,7 +451,9 @@ impl SessionServices {
             let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),
-                Err(error) => failed(format_args!("{error}; the previous config stays in use")),
+                Err(error) => failed(format_args!(
+                    "{error}; the previous configuration stays in use"
+                )),
             })
         });
     }

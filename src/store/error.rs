@@ -101,8 +101,8 @@ pub enum StoreError {
     },
     /// The file system cannot hold a session.
     #[error(
-        "keep a session at {}: this file system lacks the shared memory of SQLite's write-ahead log ({why}), \
-         as network file systems do; choose a local one with --state-dir",
+        "keep a session at {}: this file system can't share memory, as SQLite's write-ahead log requires ({why}); \
+         network file systems usually can't; choose a local one with --state-dir",
         path.display()
     )]
     NoWal {

@@ -312,7 +312,7 @@ impl Writer {
         let why = match fs::symlink_metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
             Ok(_) => "it was replaced by another file while longhaul ran",
-            Err(_) => "it was moved or removed while longhaul ran; put it back or start again",
+            Err(_) => "it was moved or removed while longhaul ran; put it back or restart longhaul",
         };
         Err(StoreError::CannotWrite {
             path: self.path.clone(),

@@ -97,7 +97,7 @@ impl Fetcher {
                     })?;
                 }
                 Some(_) => {
-                    let why = "it redirects a POST, which is not sent anywhere else";
+                    let why = "it redirects a POST, which longhaul doesn't follow";
                     return Err(FetchError::Permanent(why.to_owned()));
                 }
                 None => return read_document(response).await,

@@ -1469,7 +1469,7 @@ fn reports_that_a_call_is_queued_for_its_server() {
         .unwrap();
     drop((opened, stand_in));
     let mut call = Running::start(&mut program(dir.path(), &["call", "plain", "--json"]));
-    call.says("is queued and is sent when");
+    call.says("is queued and will be sent when");
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130), "{ran:#?}");

@@ -83,7 +83,7 @@ fn passes_in_a_good_environment_and_changes_nothing() {
         has(
             &of(&ran, "session default"),
             "ok",
-            "no process runs its calls"
+            "no process is running its calls"
         ),
         "{ran:#?}"
     );
@@ -217,7 +217,7 @@ fn leaves_a_driven_session_alone() {
     let ran = doctor(&state, &[]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let is_driven = |(verdict, said): &(String, String)| {
-        verdict == "ok" && said.starts_with("process ") && said.ends_with(" runs its calls; ")
+        verdict == "ok" && said.starts_with("process ") && said.ends_with(" is running its calls; ")
     };
     assert!(
         of(&ran, "session default").iter().any(is_driven),

@@ -340,7 +340,9 @@ fn the_empty_screen_previews_an_import() {
     screen.wait_for("import 1 server");
     screen.press("t");
     screen.wait_for("Send these values to ours?");
-    screen.wait_for(&format!("X would go to http://{addr} in the X-Key header"));
+    screen.wait_for(&format!(
+        "X would be sent to http://{addr} in the X-Key header"
+    ));
     screen.press("\x1b");
     screen.wait_for("ours needs consent");
     screen.wait_for("Imported 1 server");
@@ -371,7 +373,7 @@ fn sends_no_variable_before_consent_that_names_the_host() {
     let env = ImportEnv::empty();
     let path = env.write(Path::new("mcp.json"), text);
     let ran = env.run(&["servers", "import", path.to_str().unwrap(), "--yes"]);
-    let says = format!("X goes to http://{} in the X-Key header", env.addr);
+    let says = format!("X will be sent to http://{} in the X-Key header", env.addr);
     assert!(ran.out.contains(&says), "{ran:#?}");
     assert!(
         env.config().contains("consent = \"sha256:"),

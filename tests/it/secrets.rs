@@ -364,7 +364,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     screen.press("L");
     screen.wait_for("Send these values to lab?");
     screen.wait_for(&format!(
-        "LAB_TOKEN would go to http://{addr} in the X-Key header"
+        "LAB_TOKEN would be sent to http://{addr} in the X-Key header"
     ));
     screen.press("\x1b");
     screen.wait_until("it is closed", |screen| {

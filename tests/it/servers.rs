@@ -334,7 +334,7 @@ args = ["-y", "a b"]
 
     let asked = run(state, &["servers", "consent", "imported"]);
     assert_eq!(asked.code, Some(2), "{asked:#?}");
-    let words = "I_TOKEN would go to https://i.example in the Authorization header";
+    let words = "I_TOKEN would be sent to https://i.example in the Authorization header";
     assert!(asked.err.contains(words), "{asked:#?}");
     ok(run(state, &["servers", "consent", "imported", "--yes"]));
     assert_eq!(list(Some("k"))[1].1, "needs-variable");

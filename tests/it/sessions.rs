@@ -497,7 +497,7 @@ fn a_readonly_window_never_takes_over() {
     looks.wait_for_line(&["running", "resumable_d"]);
     shell.signal(Signal::KILL);
     shell.end();
-    looks.wait_for("No process runs the calls; this screen is read-only.");
+    looks.wait_for("No process is running the calls; this screen is read-only.");
     // It comes to look for a driver, which it would not if it were one: the lock is free, and this is nobody's socket.
     let paths = Paths::resolve(Some(env.path().to_owned()), "default").unwrap();
     std::fs::remove_file(paths.socket()).unwrap();
@@ -592,16 +592,16 @@ fn a_readonly_window_without_a_driver_sends_nothing() {
     let before = saved(&env);
     let watch = ["--readonly", "watch", &id];
     let mut looks = Running::start(&mut program(env.path(), &watch));
-    looks.says("no process runs this session's calls; showing saved data");
+    looks.says("no process is running this session's calls; showing saved data");
     wrong(
         &run(env.path(), &["--readonly", "-s", &server.url(), "tools"]),
-        "no process runs this session's calls, and --readonly starts none",
+        "no process is running this session's calls, and --readonly starts none",
     );
     assert_eq!(driver(env.path()), None);
     assert_eq!(saved(&env), before);
     // It sees what others save, also where they come and go before it hears of them.
     let mut screen = env.open(&["--readonly"], (120, 36));
-    screen.wait_for("No process runs the calls; this screen is read-only.");
+    screen.wait_for("No process is running the calls; this screen is read-only.");
     let url = server.url();
     let quick = [
         "-s",

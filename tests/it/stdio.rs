@@ -876,7 +876,7 @@ fn the_screen_shows_what_needs_approval() {
     are_gone(env.path());
     let secret = [("MY_SECRET", "hunter22")];
     let mut screen = env.open_with(&secret, pty::program(), &["--readonly"], (120, 36));
-    screen.wait_for("No process runs the calls; this screen is read-only.");
+    screen.wait_for("No process is running the calls; this screen is read-only.");
     screen.press("q");
     screen.end();
     assert_eq!(pids(env.path()).len(), runs);

@@ -60,7 +60,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Last, &["G", "end"], SCROLLED, "", "last", "go to the last line"),
     bind(Action::PageDown, &["pgdn", "ctrl-d"], SCROLLED, "", "page down", "a page down"),
     bind(Action::PageUp, &["pgup", "ctrl-u"], SCROLLED, "", "page up", "a page up"),
-    bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "next pane"),
+    bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "switch between list and detail pane (from other panes: go to the list)"),
     bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab"),
     bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
     bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),
@@ -112,7 +112,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
     bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze or unfreeze the display"),
-    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, consent to its variables, or approve its command"),
+    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables, or approve its command"),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
     bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),

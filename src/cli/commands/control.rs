@@ -289,7 +289,7 @@ fn check_view(
         }
         (ControlKind::Resuming, Status::InputRequired) => {
             let message = format!(
-                "{id} waits for your answer (longhaul answer {id}), so there is nothing to resume"
+                "{id} is waiting for your answer (longhaul answer {id}); nothing to resume"
             );
             (exit_code_of(task), message)
         }

@@ -115,7 +115,9 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
         let calls = text::plural(lost.len(), "call");
         let verb = if lost.len() == 1 { "was" } else { "were" };
         let ids = lost.join(", ");
-        context.warn(format!("{calls} {verb} cut and can't be resumed: {ids}"));
+        context.warn(format!(
+            "{calls} {verb} cut off and can't be resumed: {ids}"
+        ));
     }
     report(context, found.as_ref(), |what| format!("stopped {what}"))
 }

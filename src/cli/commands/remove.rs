@@ -87,7 +87,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliE
         }
         if task.is_owed(now) || task.caller.is_some() && !task.status.is_settled() {
             context.warn(format!(
-                "the agent that made the call {id} has not collected its result, and couldn't once it is removed"
+                "the agent that made the call {id} has not collected its result, and can't once it is removed"
             ));
             is_loss = true;
         }

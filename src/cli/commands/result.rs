@@ -28,7 +28,7 @@ pub(in crate::cli) fn result(
                 error.message()
             ),
             None if task.status == Status::InputRequired => format!(
-                "{0} has no result yet, because it asks a question; answer it: longhaul answer {0}{1}",
+                "{0} has no result yet, because it is asking a question; answer it: longhaul answer {0}{1}",
                 task.id,
                 context.flags()
             ),

@@ -284,7 +284,7 @@ fn add<E>(
         report.has_consent = ask_consent(&own, url, headers)?;
         if report.has_consent {
             *consent = Some(digest(url, headers));
-            let lines = consent::header_destinations(url, headers, "goes");
+            let lines = consent::header_destinations(url, headers, "will be sent");
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(

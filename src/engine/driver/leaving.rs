@@ -63,12 +63,12 @@ impl Driver<'_> {
             }
         }
         if ended.is_err() {
-            tracing::warn!("left while a process did not end");
+            tracing::warn!("exited before a process had ended");
         }
         self.tend_until(until, is_saved).await;
         self.publish_changes(self.clock.now());
         if settled.is_err() {
-            tracing::warn!("left while a token was being refreshed");
+            tracing::warn!("exited while a token was being refreshed");
         }
         self.saves.journal.close();
         self.tracer.close();

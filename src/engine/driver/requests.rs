@@ -91,7 +91,9 @@ fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
         SessionRequest::Pause(_) | SessionRequest::StopNow(_) => {
             format!("not paused: {id} has ended ({word})")
         }
-        SessionRequest::Resume(_) => format!("{id} is {word}; `longhaul again {id}` runs it again"),
+        SessionRequest::Resume(_) => {
+            format!("{id} has ended ({word}); `longhaul again {id}` runs it again")
+        }
         SessionRequest::Cancel(_) | SessionRequest::GiveUp(_) => {
             format!("not cancelled: {id} has ended ({word})")
         }

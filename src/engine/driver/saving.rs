@@ -130,7 +130,7 @@ impl Driver<'_> {
                                 tries,
                                 is_deaf,
                             });
-                            let words = format!("{why}; longhaul tries again");
+                            let words = format!("{why}; retrying");
                             self.notice(NoticeLevel::Error, words, now);
                         }
                     }

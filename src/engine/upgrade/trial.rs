@@ -186,7 +186,7 @@ fn socket() -> std::io::Result<UnixStream> {
 /// Why the new program can't continue.
 #[derive(Debug, thiserror::Error)]
 enum TrialError {
-    #[error("the state of the running keeper is not understood: {0}")]
+    #[error("could not understand the state of the running keeper: {0}")]
     State(#[from] serde_json::Error),
     #[error("the running keeper is newer than this program")]
     NewerKeeper,

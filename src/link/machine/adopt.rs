@@ -232,7 +232,7 @@ impl Link {
                 self.adopted(ask, vec![id]);
             }
             Ok(None) => {
-                let words = format!("{name} answered with no task");
+                let words = format!("{name} responded without a task");
                 self.answer(ask, Err(RequestError::Usage(words)));
             }
             Err(_) if has_other => {

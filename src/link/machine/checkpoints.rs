@@ -44,7 +44,8 @@ impl Link {
         };
         let connections = active.take_connections();
         active.activity.last_byte = self.now;
-        let words = format!("{BY_CHECKPOINT}: its stream stayed silent while it advanced");
+        let words =
+            format!("{BY_CHECKPOINT}: its stream stayed silent while the checkpoint advanced");
         active.notice(self.now, words);
         self.save_vital();
         self.close_all(connections);

@@ -161,7 +161,7 @@ impl Link {
                 format!("{id} is already paused; resume it to continue")
             }
             ActionRefusal::NotStarted => {
-                format!("not paused: the call of {id} has not been sent yet; it can be cancelled")
+                format!("not paused: {id} has not been sent yet; you can cancel it")
             }
             ActionRefusal::NoPauseTool => {
                 format!("not paused: {name} has no pause tool; the call keeps running")
@@ -169,7 +169,7 @@ impl Link {
             ActionRefusal::NoCheckpoint => format!(
                 "not paused: {tool} keeps no checkpoint, so {name}'s pause tool can't pause it; the call keeps running"
             ),
-            ActionRefusal::Unknown => "not paused: it is unknown whether it still runs".to_owned(),
+            ActionRefusal::Unknown => "not paused: it may not be running".to_owned(),
             _ => format!("not paused: {id} has ended"),
         }
     }

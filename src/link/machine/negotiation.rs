@@ -67,7 +67,7 @@ impl Link {
     /// The server answered `server/discover`.
     pub(super) fn discovered(&mut self, result: &str) {
         let Some(found) = protocol::parse_discover_result(result) else {
-            return self.is_not_modern("it answered server/discover with something else", true);
+            return self.is_not_modern("its server/discover response is invalid", true);
         };
         let wanted = MODERN.label();
         if !found.versions.iter().any(|version| version == wanted) {
@@ -508,7 +508,7 @@ impl Link {
         self.record_changed();
         if self.session.handshake_tries > 0 {
             self.back_off(
-                said.unwrap_or("it answers in no known protocol").to_owned(),
+                said.unwrap_or("it speaks no known protocol").to_owned(),
                 None,
             );
         }

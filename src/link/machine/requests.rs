@@ -201,7 +201,8 @@ impl Link {
     /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.
     fn comes_late(&self, what: &SessionRequest) -> Option<RequestError> {
         if let SessionRequest::Unforget(id) = what {
-            let words = format!("the removal of {id} is not saved yet; undo it again in a moment");
+            let words =
+                format!("the removal of {id} is not saved yet; try the undo again in a moment");
             return Some(RequestError::CannotSave(words));
         }
         let (SessionRequest::Pause(id)

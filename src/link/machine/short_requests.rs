@@ -134,7 +134,7 @@ impl Link {
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
-                let words = format!("{} did not answer ({why}); ask again", self.record.name);
+                let words = format!("{} did not answer ({why}); try again", self.record.name);
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {

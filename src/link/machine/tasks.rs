@@ -486,7 +486,7 @@ impl Link {
         if served.result_refusals % 2 == 1 {
             return self.fetch(id);
         }
-        let why = format!("the server does not send the result: {}", error.message);
+        let why = format!("the server did not send the result: {}", error.message);
         self.poll_failed(id, why, None);
         self.schedule.needs_advance = true;
     }
@@ -504,7 +504,7 @@ impl Link {
             // The polls between them show the connection; a line for each would flood the log.
             let state = active.task.server_task.as_ref().map(|task| task.state);
             if state.is_some_and(TaskState::is_terminal) {
-                let message = format!("the server does not send the result: {why}");
+                let message = format!("the server did not send the result: {why}");
                 active.notice(now, message);
             }
         } else if served.next.is_some() {

@@ -165,9 +165,9 @@ fn cut_tools(tools: &mut Vec<Tool>) -> bool {
     let Some(stand_in) = tools.get_mut(fit) else {
         return true;
     };
-    stand_in.name = format!("{} or more", text::plural(rest, "further tool"));
+    stand_in.name = format!("at least {}", text::plural(rest, "further tool"));
     stand_in.fault = Some(format!(
-        "of a list of more than {} or {}",
+        "the list exceeds {} or {}",
         text::plural(TOOLS as u64, "tool"),
         text::bytes(TOOLS_BYTES as u64)
     ));

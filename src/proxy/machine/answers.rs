@@ -222,7 +222,7 @@ fn ended(task: &Task) -> Result<String, (i64, &TaskError)> {
             error.message()
         }
         (Status::Lost(_) | Status::Unknown(_), None) => format!(
-            "The result of {} is {}: {why}. It may have finished. Repeating the call runs it again.",
+            "The result of {} is {}: {why}. The call may have finished. Repeating it runs it again.",
             task.id,
             task.status.label()
         ),

@@ -71,7 +71,7 @@ impl Proxy {
             return self.refuse(&id, message::INVALID_REQUEST, words);
         }
         if self.calls.len() >= CALLS {
-            let words = "too many calls are open; wait for some of them";
+            let words = "too many calls are open; wait until some have ended";
             return self.refuse(&id, message::SERVER_ERROR, words);
         }
         let name = params.get("name").and_then(Value::as_str);

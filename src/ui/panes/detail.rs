@@ -197,7 +197,7 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     let pending = match task.control {
         Some(asked) => {
             let ago = text::span(now.wall.since(asked.at));
-            format!("{}, {ago} ago", asked.what.label())
+            format!("{}, requested {ago} ago", asked.what.label())
         }
         None if !is_settled && task.questions.iter().any(is_on_its_way) => {
             "the server does not have your answer yet".to_owned()

@@ -219,7 +219,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
         }
         _ if let Some(connecting) = state.connecting_to_host() => parts.push(connecting),
         _ if state.session.is_driverless && state.setup.readonly => {
-            parts.push("No process runs the calls; this screen is read-only.".to_owned());
+            parts.push("No process is running the calls; this screen is read-only.".to_owned());
         }
         _ if state.session.is_driverless
             && state.session.driver.is_some_and(|driver| driver.is_keeper) =>
@@ -227,7 +227,7 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
             parts.push("No keeper answers; longhaul starts one when needed.".to_owned());
         }
         _ if state.session.is_driverless => {
-            parts.push("No process runs the calls; taking over.".to_owned());
+            parts.push("No process is running the calls; taking over.".to_owned());
         }
         _ if state.is_stale() => parts.push("Querying the servers.".to_owned()),
         _ => {}

@@ -65,7 +65,7 @@ fn keys_that_cannot_act_answer_why() {
         ("p", "nothing to pause"),
         ("x", "nothing to cancel"),
         ("r", "press R to run it again"),
-        ("b", "only available in longhaul demo"),
+        ("b", "only available in the demo"),
         ("L", "no server needs"),
         ("u", "nothing was removed on this screen"),
         ("ctrl-g", "does nothing here"),
@@ -2837,7 +2837,10 @@ fn help_takes_all_typing() {
     screen.keys("? p");
     let drawn = screen.draw();
     let place = |words: &str| drawn.find(words).unwrap_or(usize::MAX);
-    assert!(place("pause; press again") < place("next pane"), "{drawn}");
+    assert!(
+        place("pause; press again") < place("switch between list"),
+        "{drawn}"
+    );
     screen.keys("esc");
     assert_eq!(
         (asks(&screen), screen.state.dialogs.stack.len()),

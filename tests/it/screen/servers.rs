@@ -206,7 +206,7 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
 
 fn asks_for(name: &str) -> Event {
     let consent = Consent {
-        pending: vec![format!("{name}: X would go to https://h.example")],
+        pending: vec![format!("{name}: X would be sent to https://h.example")],
         digest: "d".to_owned(),
         ..Consent::default()
     };

@@ -905,7 +905,7 @@ fn a_result_that_is_always_refused_is_asked_for_less_and_less_often() {
     let Connectivity::Reconnecting { why, .. } = contact else {
         panic!("{contact:?}");
     };
-    assert_eq!(why, "the server does not send the result: unknown task");
+    assert_eq!(why, "the server did not send the result: unknown task");
 }
 
 /// The requests of the server that were declined, by their ids.
@@ -1126,7 +1126,7 @@ fn a_result_that_does_not_come_is_asked_for_less_and_less_often() {
             "{status}: its history is flooded"
         );
         let notice = bench.view().task.notice.clone().unwrap_or_default();
-        let says_so = notice.contains("does not send the result");
+        let says_so = notice.contains("did not send the result");
         assert_eq!(says_so, status == "completed", "{status}: {notice}");
     }
 }

@@ -76,7 +76,7 @@ fn notifications(context: &Context<'_>, known: NotificationSupport, checks: &mut
         Some(DesktopProtocol::Osc9) => "notifications with OSC 9",
         Some(DesktopProtocol::Osc777) => "notifications with OSC 777",
         Some(DesktopProtocol::Osc99) => "notifications with OSC 99",
-        None => "no known way to notify",
+        None => "no desktop notifications",
     };
     let mut message = format!("{desktop}; copying with OSC 52");
     if aside.has_progress {
@@ -275,10 +275,10 @@ pub(super) fn sessions(context: &Context<'_>, checks: &mut Checks) {
 /// Which process is the driver, and whether it accepts connections.
 fn driver(paths: &Paths, checks: &mut Checks) {
     let Some(pid) = DriverLock::holder(paths) else {
-        return checks.ok("no process runs its calls");
+        return checks.ok("no process is running its calls");
     };
     match UnixStream::connect(paths.socket()) {
-        Ok(_) => checks.ok(format!("process {pid} runs its calls")),
+        Ok(_) => checks.ok(format!("process {pid} is running its calls")),
         Err(error) => checks.wrong(
             format!("process {pid} holds its lock but does not accept connections ({error})"),
             format!("if this persists, run `kill {pid}`; saved data is safe"),

@@ -79,7 +79,7 @@ pub(in crate::cli) fn consent(
             text::shell_word(server.name.as_str())
         )));
     }
-    for line in header_destinations(url, &server.headers, "would go") {
+    for line in header_destinations(url, &server.headers, "would be sent") {
         context.report(&line);
     }
     let refusal = "no consent given; rerun with --yes to consent";

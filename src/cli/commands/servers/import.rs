@@ -43,7 +43,7 @@ pub(in crate::cli) fn import(
         if import.yes || !context.terminal.is_for_people() {
             return Ok(import.yes);
         }
-        for line in consent::header_destinations(url, headers, "would go") {
+        for line in consent::header_destinations(url, headers, "would be sent") {
             context.report(&format!("{name}: {line}"));
         }
         confirm(context, "allow? y/N")

@@ -87,8 +87,8 @@ fn remove_from_session(
 ) -> Result<(), CliError> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         return Err(CliError::usage(format!(
-            "session {} still lists the server {name}, because longhaul runs in the background or in another window; run \
-             `longhaul{} keeper stop`, or close that window, then run this again",
+            "session {} still lists the server {name}, because longhaul is running in the background or in another \
+             window; run `longhaul{} keeper stop`, or close that window, then run this again",
             context.paths.session(),
             context.flags()
         )));

@@ -164,7 +164,7 @@ fn quit_message(
     let now = context.clock.now().wall;
     let why = if_cut.message(|at| format::clock(at, now));
     format!(
-        "detached from {id} ({how}); it has lost its connection: {} ({why})",
+        "detached from {id} ({how}); if cut: {} ({why})",
         if_cut.label()
     )
 }

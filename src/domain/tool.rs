@@ -188,7 +188,7 @@ impl Tool {
     pub fn repeat_warning(tool: Option<&Self>) -> &'static str {
         match tool.and_then(|tool| tool.destructive) {
             Some(true) => "marks this tool as destructive",
-            _ => "doesn't mark this tool as safe to repeat",
+            _ => "doesn't list this tool",
         }
     }
 

@@ -137,6 +137,11 @@ impl Replies {
         tried.cuts < CUTS
     }
 
+    /// Whether an answer was sent before, and may have arrived.
+    pub(super) fn was_tried(&self, name: &str) -> bool {
+        self.tries.contains_key(name)
+    }
+
     /// An answer has arrived.
     pub(super) fn arrived(&mut self, name: &str) {
         self.tries.remove(name);

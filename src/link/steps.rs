@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A replay comes in one go; an event later than this on a resumed stream shows that it is alive, and it is left alone.
-const REPLAY_PAUSES: Duration = Duration::from_secs(2);
+pub(super) const REPLAY_PAUSES: Duration = Duration::from_secs(2);
 
 impl ActiveTask {
     /// Takes an event that is one step of the present attempt and nothing else, on a stream whose way back is known and
@@ -45,9 +45,10 @@ impl ActiveTask {
         {
             return false;
         }
-        if let Some(progress) = Progress::reported(value, total, message.map(Into::into)) {
-            self.on_progress(now, &token, progress, event.id.as_deref(), false);
-        }
+        let Some(progress) = Progress::reported(value, total, message.map(Into::into)) else {
+            return false;
+        };
+        self.on_progress(now, &token, progress, event.id.as_deref(), false);
         if let Some(event_id) = event.id.take() {
             self.advance_cursor(now, event_id, true);
         }

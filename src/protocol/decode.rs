@@ -198,7 +198,10 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
-            (None, None) => return None,
+            (None, None) => Err(RpcError {
+                message: "the response contains neither a result nor an error".to_owned(),
+                ..RpcError::default()
+            }),
         };
         return Some(Incoming::Response { id, outcome });
     };
@@ -583,6 +586,11 @@ mod tests {
     fn accepts_errors_of_any_form() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         for (error, code, message) in [
+            (
+                "null".to_owned(),
+                0,
+                "the response contains neither a result nor an error",
+            ),
             ("\"no\"".to_owned(), 0, "no"),
             (
                 "{\"code\":-32601.0,\"message\":\"no\"}".to_owned(),

@@ -1191,7 +1191,7 @@ fn ctrl_c_leaves_the_task_running_and_tells_how_to_resume() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     let note = format!(
-        "detached from {id} (`longhaul watch {id}`, `longhaul cancel {id}`); it has lost its connection: likely ("
+        "detached from {id} (`longhaul watch {id}`, `longhaul cancel {id}`); if cut: likely ("
     );
     assert!(ran.err.contains(&note), "{ran:#?}");
     let watched = run(&state, &["watch", &id, "--json"]);

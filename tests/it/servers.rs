@@ -105,7 +105,7 @@ protocol = "2025-06-18"
     refused(&add("build box", &[]), "is already in the configuration");
     refused(&add("a\u{202e}b", &[]), "is not a valid server name");
     let hidden = add("secret", &["-H", "Authorization: Bearer hunter2"]);
-    refused(&hidden, "'Authorization: ${SECRET_TOKEN}'");
+    refused(&hidden, "'Authorization: Bearer ${SECRET_TOKEN}'");
     assert!(!hidden.err.contains("hunter2"), "{hidden:#?}");
     let url = run(state, &["servers", "add", "x", "https://${HOST}.example/"]);
     refused(&url, "the URL contains a variable");
@@ -635,7 +635,7 @@ fn names_rejected_credentials_and_prints_a_usable_hint() {
         ran
     };
     let sent = "rejected the header Authorization from $LAB_TOKEN (HTTP 401";
-    let next = "et $LAB_TOKEN ";
+    let next = "correct $LAB_TOKEN ";
     for words in [&["tools"][..], &["call", "train"]] {
         let ran = with_token(words);
         assert!(ran.err.contains(&format!("lab {sent}")), "{ran:#?}");

@@ -60,7 +60,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Last, &["G", "end"], SCROLLED, "", "last", "go to the last line"),
     bind(Action::PageDown, &["pgdn", "ctrl-d"], SCROLLED, "", "page down", "a page down"),
     bind(Action::PageUp, &["pgup", "ctrl-u"], SCROLLED, "", "page up", "a page up"),
-    bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "switch between list and detail pane (from other panes: go to the list)"),
+    bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "switch between list and detail pane"),
     bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab"),
     bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
     bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),

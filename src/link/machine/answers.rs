@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Link;
 use crate::{
     domain::{
-        Attempt, ControlKind, HistoryEvent, Phase, Progress, QuestionKind, Status, TaskError,
-        TaskErrorKind, TaskId, TaskKind, text,
+        Attempt, ControlKind, HistoryEvent, LogLevel, Phase, Progress, QuestionKind, Status,
+        TaskError, TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
         handshake_error::{HandshakeError, Refusal},
@@ -120,9 +120,23 @@ impl Link {
                 };
                 let is_own = task == Some(&id) || self.record.is_process();
                 self.note_way_of_steps(&id, task);
-                match Progress::reported(value, total, message.map(Into::into)) {
-                    Some(progress) => self.on_progress(&id, &token, progress, event_id, is_own),
-                    None => self.unreadable(&id),
+                match (Progress::reported(value, total, None), message) {
+                    (Some(mut progress), message) => {
+                        progress.message = message.map(Into::into);
+                        self.on_progress(&id, &token, progress, event_id, is_own);
+                    }
+                    // A server that does not know how far it is may send -1.
+                    (None, Some(message)) => {
+                        let (level, logger) = (LogLevel::Info, None);
+                        let data = message.into_owned();
+                        let line = HistoryEvent::Log {
+                            level,
+                            logger,
+                            data,
+                        };
+                        self.logged(Some(&id), event_id, line);
+                    }
+                    (None, None) => self.unreadable(&id),
                 }
             }
             Incoming::Log {

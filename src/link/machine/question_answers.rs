@@ -120,7 +120,7 @@ impl Link {
                         // The task may ask it again in this session.
                         continue;
                     }
-                    self.question_delivered(id, &question.key);
+                    self.answer_useless(id, &question.key, "the MCP session has ended");
                     continue;
                 }
                 QuestionSource::Request { .. } | QuestionSource::TaskInput => {}
@@ -366,6 +366,28 @@ impl Link {
             self.answers_wait(id, key);
         } else {
             self.question_delivered(id, key);
+        }
+    }
+
+    /// A server that refuses an answer no longer waits for it: it has an earlier copy, or has given up the question.
+    pub(super) fn reply_refused(&mut self, id: &TaskId, key: &str, why: &str) {
+        if self.replies.was_tried(key) {
+            self.question_delivered(id, key);
+        } else {
+            self.answer_useless(id, key, why);
+        }
+    }
+
+    /// Nothing waits for an answer that the server has not got.
+    fn answer_useless(&mut self, id: &TaskId, key: &str, why: &str) {
+        self.question_delivered(id, key);
+        for asker in self.askers(id, key) {
+            if let Some(active) = self.tasks.get_mut(&asker) {
+                active.notice(
+                    self.now,
+                    format!("the answer did not reach the server: {why}"),
+                );
+            }
         }
     }
 

@@ -110,7 +110,7 @@ impl Link {
                 active.recovery.note_empty_resume();
                 self.ask_later(id);
             }
-            400 if has_session => {
+            400 if has_session || !is_call => {
                 let said = format!("HTTP 400 {}", said.unwrap_or_default());
                 self.verify(id, said, Refused::by_400(is_call));
             }

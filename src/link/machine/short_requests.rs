@@ -141,8 +141,7 @@ impl Link {
                 Some(refusal) if refusal.is_undelivered() => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
-                // A server that refuses an answer no longer waits for it.
-                Some(_) => self.question_delivered(id, key),
+                Some(_) => self.reply_refused(id, key, &why),
                 None => self.reply_unheard(id, in_flight, None),
             },
             RequestKind::Standalone => self.standalone_ended(None),

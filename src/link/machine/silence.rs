@@ -2,7 +2,7 @@
 //!
 //! A half-open connection (NAT, Wi-Fi roaming, a proxy that drops bytes) looks like a slow tool, and an answered ping
 //! proves the server, never the stream. So the silent connection is kept while its stream is requested again from its
-//! cursor. Data on the new connection proves the old one dead; data on the old one, the new one needless. Until then both
+//! cursor. Data replayed on the new connection proves the old one dead; data on the old one, the new one needless. Until then both
 //! are open, and a tool that is just slow loses nothing.
 
 use core::time::Duration;
@@ -15,6 +15,7 @@ use crate::{
         io::ExchangeId,
         recovery::{KeptConnection, ProbeResult, ReplayProbe},
         replay_gap::{Held, ReplayGap},
+        steps::REPLAY_PAUSES,
         stream_state::{DETACHED_FOR, StreamState},
     },
     protocol::{self, ExchangeEvent, HttpError, Incoming},
@@ -236,7 +237,10 @@ impl Link {
         };
         // Many servers send on the newest connection only, although the old one carries their keep-alive comments.
         let was_alive = self.now.mono.since(kept.last_byte.mono) < ALIVE_WITHIN;
-        if active.recovery.disconnection.is_none() && !was_alive {
+        // Nothing shows that the old one was dead if this was not sent before the new one was there.
+        let is_replayed = matches!(active.stream, StreamState::Open { since, .. }
+            if self.now.mono.since(since) <= REPLAY_PAUSES);
+        if active.recovery.disconnection.is_none() && !was_alive && is_replayed {
             active.note_silence(self.now);
             active.note_back(self.now);
         }

@@ -85,6 +85,18 @@ fn a_connection_that_stays_alive_is_not_called_lost() {
 }
 
 #[test]
+fn a_connection_that_missed_nothing_is_not_called_lost() {
+    let (mut bench, call, token) = silent_after_step();
+    bench.secs(20);
+    let (get, _) = bench.last_get();
+    bench.bring(get, opened());
+    bench.secs(3);
+    bench.step(get, "b", &token, 2);
+    assert!(bench.closed.contains(&call));
+    assert_eq!(contact(&bench), Vec::<String>::new());
+}
+
+#[test]
 fn a_slow_tool_does_not_notice_the_rechecks() {
     for closes in [true, false] {
         let (mut bench, call, token) = silent_after_step();

@@ -75,8 +75,9 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
             // Configuration files are shared and backed up, and a secret would go with them.
             return Err(CliError::usage(format!(
                 "the value of {0} looks like a secret, and secrets are never written to the configuration; put it into a variable \
-                 and pass --header '{0}: ${{{1}}}' (the single quotes keep the shell from expanding it)",
+                 and pass --header '{0}: {1}${{{2}}}' (the single quotes keep the shell from expanding it)",
                 header.name,
+                scheme(&header.value),
                 variable_for(name, &header.name)
             )));
         }
@@ -90,6 +91,14 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
         protocol: context.global.protocol.0.map(ProtocolVersion::label),
         consent: None,
     })
+}
+
+/// The authorization scheme in front of a secret, with the space behind it, or nothing.
+fn scheme(value: &str) -> &str {
+    ["Bearer ", "Basic ", "Token "]
+        .into_iter()
+        .find(|scheme| value.starts_with(scheme))
+        .unwrap_or_default()
 }
 
 /// A stdio server. Typing its command line approves it.

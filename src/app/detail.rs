@@ -57,7 +57,9 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         };
         lines.push(format!("{kind}{code}:"));
         lines.push(String::new());
-        lines.extend(text::clean_block(&error.message).lines().map(str::to_owned));
+        let data = error.data.as_deref().unwrap_or_default();
+        let said = [error.message.as_str(), data].map(text::clean_block);
+        lines.extend(said.iter().flat_map(|said| said.lines().map(str::to_owned)));
     } else if task.end.result_bytes.is_some() {
         let read = state.detail.results.get(&task.id);
         lines.push(if read.is_some_and(ResultText::has_failed) {

@@ -275,7 +275,13 @@ impl Document {
                 self.is_cut = true;
                 return;
             }
-            let piece = text::head(rest, MAX_LINE_BYTES);
+            let mut piece = text::head(rest, MAX_LINE_BYTES);
+            if piece.len() < rest.len()
+                && let Some((words, _)) = piece.rsplit_once(' ')
+            {
+                // Not inside a word, if there are words.
+                piece = rest.get(..=words.len()).unwrap_or(piece);
+            }
             self.lines.push(StoredLine {
                 start: index(self.text.len()),
                 depth: u16::try_from(depth).unwrap_or(u16::MAX),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    app::{TypedArgument, WrongType, parse_argument},
+    app::{TypedArgument, TypedValue, WrongType, parse_argument},
     cli::{
         context::Context,
         error::{CliError, code},
@@ -121,6 +121,11 @@ pub(super) fn build_arguments(
     tool: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
+    let looks_like_json = |pair: &&TypedArgument| matches!(&pair.value, TypedValue::Text(typed) if typed.starts_with(['{', '[']));
+    let as_text = pairs.iter().find(looks_like_json);
+    let hint = as_text.map_or(String::new(), |pair| {
+        format!("; to pass JSON, use {}:=", pair.key)
+    });
     let applied = apply_pairs(pairs, &specs, &mut base);
     applied.map_err(|error| CliError::usage(error.to_string()))?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();
@@ -129,7 +134,7 @@ pub(super) fn build_arguments(
     }
     let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
     let tool = tool.map_or("", |tool| &tool.name);
-    let message = format!("{tool}: {}", errors.join("; "));
+    let message = format!("{tool}: {}{hint}", errors.join("; "));
     Err(CliError::usage(message))
 }
 

@@ -48,7 +48,8 @@ pub(super) fn parsed(json: &str) -> Value {
 }
 
 fn error_of(error: &TaskError) -> Value {
-    json!({"kind": error.kind, "code": error.code, "message": error.message})
+    let data = error.data.as_deref().map(parsed);
+    json!({"kind": error.kind, "code": error.code, "message": error.message, "data": data})
 }
 
 /// A task object.

@@ -139,20 +139,21 @@ pub(super) fn print_outcome(
         }
     }
     let reason = task.status.reason().unwrap_or_default();
-    let error = task
-        .end
-        .error
-        .as_ref()
-        .map_or(String::new(), crate::domain::TaskError::message);
+    let failed = task.end.error.as_ref();
+    let error = failed.map_or(String::new(), crate::domain::TaskError::message);
+    let is_busy = failed.is_some_and(|error| matches!(error.code, Some(429 | 503)));
     let message = match &task.status {
         Status::Completed => match &task.notice {
             Some(notice) => format!("{id}: {notice}"),
             None => return Ok(()),
         },
-        Status::Failed => match task.end.error.as_ref().map(|error| error.kind) {
+        Status::Failed => match failed.map(|error| error.kind) {
             // The server's whole text is printed above.
             Some(TaskErrorKind::Tool) if result.is_some() => {
                 format!("{} failed ({id})", task.title())
+            }
+            Some(TaskErrorKind::Refused) if is_busy => {
+                format!("{error}. Run it again: longhaul again {id}{flags}")
             }
             Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
             _ => format!("{} failed ({id}): {error}", task.title()),

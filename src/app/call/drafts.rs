@@ -21,7 +21,7 @@ pub(super) fn keep_draft(state: &mut State, form: &CallForm) {
     if form.has_input() {
         let tool = text::clean_line(&form.tool_name).into_owned();
         state.dialogs.drafts.insert(key, form.clone());
-        state.reply(format!("draft of {tool} kept until you send it"));
+        state.reply(format!("draft of {tool} kept until you send it or quit"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::app::{
     CallForm, FormField, Stage, State,
-    dialogs::keys::{fill, walk},
+    dialogs::keys::{fill, moves, walk},
     key_press::KeyPress,
     keymap::Action,
     requests::request_tools,
@@ -34,12 +34,12 @@ fn server_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
         Some('k') => Some(Action::PreviousField),
         _ => key.action,
     };
+    form.server_at = form.server_at.min(last);
+    if moves(state, action, &mut form.server_at, last) {
+        return true;
+    }
     match action {
         Some(Action::Back) => return false,
-        Some(Action::NextField) => form.server_at = (form.server_at + 1).min(last),
-        Some(Action::PreviousField) => {
-            form.server_at = form.server_at.min(last).saturating_sub(1);
-        }
         Some(Action::Accept) => {
             form.errors.clear();
             let server = match here {
@@ -72,6 +72,9 @@ fn server_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
 /// Handles a key while the tool is chosen; returns `false` to close the form.
 fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
     let last = form.matching(state).len().saturating_sub(1);
+    if moves(state, key.action, &mut form.tool_at, last) {
+        return true;
+    }
     match key.action {
         Some(Action::Back) => {
             if form.is_any_server {
@@ -83,8 +86,6 @@ fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
                 return false;
             }
         }
-        Some(Action::NextField) => form.tool_at = (form.tool_at + 1).min(last),
-        Some(Action::PreviousField) => form.tool_at = form.tool_at.saturating_sub(1),
         Some(Action::Accept) => {
             let tool = form
                 .matching(state)

@@ -18,7 +18,7 @@ pub(super) fn type_in(field: &mut Field, cursor: &mut usize, chord: Chord) -> bo
 }
 
 /// Moves the selection of a list, if the key does that.
-pub(super) fn moves(
+pub(in crate::app) fn moves(
     state: &State,
     action: Option<Action>,
     cursor: &mut usize,

@@ -147,6 +147,10 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
         ("updated", Some(when(task.updated_at))),
         ("ended", task.end.settled_at.map(when)),
         ("result", task.result_summary().map(Cow::into_owned)),
+        (
+            "error data",
+            task.end.error.as_ref().and_then(|error| error.data.clone()),
+        ),
         ("idle timeout", task.options.limits.idle.map(text::span)),
         ("max time", task.options.limits.hard.map(text::span)),
     ])

@@ -241,8 +241,7 @@ impl Link {
                 self.modern_call_refused(&id.clone(), &in_flight, &refusal);
             }
             RequestKind::Stream(id) if self.wants_new_legacy_sse(&in_flight, &refusal) => {
-                let said = refusal.server_text.as_deref();
-                self.requeue(&id.clone(), refusal.status, said);
+                self.requeue(&id.clone(), &refusal);
                 self.legacy_sse_ended(&format!("HTTP {}", refusal.status));
             }
             RequestKind::Stream(id) => {

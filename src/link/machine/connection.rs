@@ -308,7 +308,12 @@ impl Link {
                 && active.phase() == Phase::Queued
             {
                 // A ping was to show what the 400 to this call meant.
-                self.requeue(&id, 400, said);
+                let refusal = HttpError {
+                    status: 400,
+                    server_text: said.map(str::to_owned),
+                    ..HttpError::default()
+                };
+                self.requeue(&id, &refusal);
                 continue;
             }
             if active.served.is_some() {

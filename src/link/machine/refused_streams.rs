@@ -2,7 +2,7 @@
 
 use super::Link;
 use crate::{
-    domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason},
+    domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason, text},
     link::{
         connection::{SESSION_GONE, UNSUPPORTED},
         in_flight::InFlight,
@@ -37,7 +37,7 @@ impl Link {
                 self.auth_refused(refusal);
             }
             _ if is_disproved => {
-                self.requeue(id, refusal.status, refusal.server_text.as_deref());
+                self.requeue(id, refusal);
                 self.renegotiate(in_flight, refusal.server_text.as_deref());
             }
             400 | 404 => {
@@ -46,7 +46,7 @@ impl Link {
                 if is_stale && active.recovery.tries == 0 {
                     // Our headers follow from the list of tools, which is out of date.
                     self.record.tools_at = None;
-                    return self.requeue(id, refusal.status, refusal.server_text.as_deref());
+                    return self.requeue(id, refusal);
                 }
                 self.fail_with(id, TaskErrorKind::Refused, error);
             }
@@ -59,7 +59,7 @@ impl Link {
                 };
                 self.out_of_stream(id, Status::Unknown(reason));
             }
-            _ => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
+            _ => self.refused_call(id, refusal),
         }
     }
 
@@ -93,14 +93,14 @@ impl Link {
             }
             // What was sent in a session that is known to be gone says nothing of the present one.
             400 | 404 | 410 if is_of_another && is_call => {
-                self.requeue(id, refusal.status, refusal.server_text.as_deref());
+                self.requeue(id, refusal);
             }
             400 | 404 | 410 if is_of_another => {
                 let reason = LostReason::session_gone(said);
                 self.out_of_stream(id, Status::Lost(reason));
             }
             404 | 410 if has_session && is_call => {
-                self.requeue(id, refusal.status, refusal.server_text.as_deref());
+                self.requeue(id, refusal);
                 self.doubt_session(refusal);
             }
             404 | 410 if has_session => self.resume_refused(id, refusal),
@@ -120,7 +120,7 @@ impl Link {
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
                 self.out_of_stream(id, end);
             }
-            _ if is_call => self.refused_call(id, refusal.status, refusal.server_text.as_deref()),
+            _ if is_call => self.refused_call(id, refusal),
             // A login page redirects everything: the server was not reached.
             300..=399 => self.stream_unanswered(id, &format!("HTTP {}", refusal.status), false),
             408 | 409 | 425 | 429 | 500..=599 => self.resume_put_off(id, refusal),
@@ -174,24 +174,30 @@ impl Link {
     }
 
     /// A call that the server refused before running it: it waits for a new session, within reason.
-    pub(super) fn requeue(&mut self, id: &TaskId, status: u16, said: Option<&str>) {
+    pub(super) fn requeue(&mut self, id: &TaskId, refusal: &HttpError) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
         active.recovery.note_try();
         if active.recovery.tries > REQUEUES {
-            return self.refused_call(id, status, said);
+            return self.refused_call(id, refusal);
         }
         self.unsend(id);
         self.save_vital();
     }
 
-    fn refused_call(&mut self, id: &TaskId, status: u16, said: Option<&str>) {
+    fn refused_call(&mut self, id: &TaskId, refusal: &HttpError) {
         if let Some(active) = self.tasks.get_mut(id) {
             active.went_out(self.now);
         }
-        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-        let words = format!("the server refused the call with HTTP {status}{said}");
+        let status = refusal.status;
+        let said = refusal.server_text.as_ref();
+        let said = said.map_or(String::new(), |said| format!(": {said}"));
+        let wait = match refusal.retry_after {
+            Some(wait) => format!("; try again in {}, as it asks", text::span(wait)),
+            None => String::new(),
+        };
+        let words = format!("the server refused the call with HTTP {status}{said}{wait}");
         self.fail(id, TaskErrorKind::Refused, Some(status.into()), words);
     }
 

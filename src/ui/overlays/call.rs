@@ -123,16 +123,23 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
     } else {
         format!("tool on {server}: ")
     };
+    let matching = form.matching(state);
     let mut typed = typed::field(theme, window.columns(), &label, &form.filter, true);
-    if form.filter.is_empty() {
-        typed.push_span(theme.span(" (type to filter)", Role::Dim));
-    }
+    let hint = if form.filter.is_empty() {
+        " (type to filter)"
+    } else {
+        ""
+    };
+    let count = match matching.len() {
+        count if count + 2 > usize::from(window.rows()) => format!(" {count} tools"),
+        _ => String::new(),
+    };
+    typed.push_span(theme.span(format!("{hint}{count}"), Role::Dim));
     window.put(0, 0, typed);
     let known = form
         .server
         .as_ref()
         .and_then(|server| state.tools.get(server));
-    let matching = form.matching(state);
     if matching.is_empty() {
         let note = match known {
             Some(tools) if tools.error.is_some() => {

@@ -198,10 +198,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
-            (None, None) => Err(RpcError {
-                message: "the response contains neither a result nor an error".to_owned(),
-                ..RpcError::default()
-            }),
+            (None, None) => return Some(Incoming::Unreadable),
         };
         return Some(Incoming::Response { id, outcome });
     };
@@ -556,6 +553,7 @@ mod tests {
             "bare words",
             r#"{"id":"a","result":{}"#,
             r#"{"id":"a","id":"b","result":{}}"#,
+            r#"{"id":"a"}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1e999}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":NaN}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,
@@ -586,11 +584,6 @@ mod tests {
     fn accepts_errors_of_any_form() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         for (error, code, message) in [
-            (
-                "null".to_owned(),
-                0,
-                "the response contains neither a result nor an error",
-            ),
             ("\"no\"".to_owned(), 0, "no"),
             (
                 "{\"code\":-32601.0,\"message\":\"no\"}".to_owned(),

@@ -212,40 +212,6 @@ impl Link {
         }
     }
 
-    /// Whether the steps of a call are taken from the stream of `other`, or from the standalone one. If they come on the
-    /// stream of the call, they are taken only from there: on another one, a step could come before those that lead up to it.
-    fn has_steps_on(&self, id: &TaskId, other: Option<&TaskId>) -> bool {
-        if other == Some(id) {
-            return true;
-        }
-        let Some(active) = self.tasks.get(id) else {
-            return false;
-        };
-        // The stream of a call ends once the server has made a task of it.
-        let has_ids = active.served.is_none()
-            && active.attempt().is_some_and(|attempt| {
-                attempt.cursors.newest.is_some() || self.record.gives_ids() == Some(true)
-            });
-        // Some servers send all steps on the standalone stream.
-        !has_ids || other.is_none() && !active.activity.has_own_steps
-    }
-
-    /// Remembers on which stream the steps of a call come: its own, that of `other`, or the standalone one.
-    fn note_way_of_steps(&mut self, id: &TaskId, other: Option<&TaskId>) {
-        let is_own = other == Some(id);
-        if !is_own && other.is_some() || self.record.is_process() {
-            return;
-        }
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.activity.has_own_steps |= is_own;
-        }
-        let known = self.standalone_record();
-        if known.has_steps == is_own {
-            known.has_steps = !is_own;
-            self.record_changed();
-        }
-    }
-
     /// A step of a task, on whatever stream it came.
     pub(super) fn on_progress(
         &mut self,

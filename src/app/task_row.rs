@@ -236,7 +236,7 @@ pub(super) fn short_arguments(json: &str) -> Vec<(String, String)> {
     }
     let parsed: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(json).unwrap_or_default();
-    parsed
+    let mut short: Vec<_> = parsed
         .iter()
         .filter(|(key, _)| *key != "client_id")
         .filter_map(|(key, value)| {
@@ -249,5 +249,8 @@ pub(super) fn short_arguments(json: &str) -> Vec<(String, String)> {
             Some((text::clean_line(key).into_owned(), line))
         })
         .take(16)
-        .collect()
+        .collect();
+    // One per task stays in memory.
+    short.shrink_to_fit();
+    short
 }

@@ -298,6 +298,11 @@ impl Proxy {
         self.asked.values().any(is_open)
     }
 
+    /// Whether calls of the host have no answer yet.
+    pub fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// Whether the session still has to learn something: a cancel, or what the host has read.
     pub fn has_open_notes(&self) -> bool {
         self.asked.values().any(Asked::is_note)

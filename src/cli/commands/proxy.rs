@@ -168,7 +168,7 @@ async fn serve(
     let mut ends_at = None;
     loop {
         if ends_at.is_some() && !proxy.has_open_requests() {
-            return Ok(code::OK);
+            break;
         }
         let clock = context.clock;
         let timer = clock.sleep_until(proxy.next_wake());
@@ -178,7 +178,7 @@ async fn serve(
                 ends_at = Some(clock.now().mono.after(ENDS_WITHIN));
                 end_of_input(BOTH_CLOSE_WITHIN)
             }),
-            () = end => return Ok(code::OK),
+            () = end => break,
             event = live.next(context) => match event? {
                 LiveEvent::Session(event) => ProxyInput::Session(event),
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
@@ -226,6 +226,13 @@ async fn serve(
             }
         }
     }
+    if proxy.has_open_calls() {
+        let flags = context.flags();
+        context.warn(format!(
+            "stdin was closed before all calls were answered; they continue: see `longhaul ls{flags}`"
+        ));
+    }
+    Ok(code::OK)
 }
 
 /// Tells the session the servers of the configuration if they have changed: a host can stay connected for days.

@@ -85,9 +85,11 @@ fn screen(region: &mut Region<'_>, state: &State, area: Rect, now: Stamp) {
     draw(rows.quit, &mut |it| bottom::quit(it, state));
     // Drawn below the dialogs, which must be fully readable; the messages pane keeps every message.
     if state.pane != Pane::Messages {
-        // Toasts start below the pane's titles.
+        // Toasts are between the pane's titles and the footer.
         let top = rows.header + rows.banner + 1;
-        overlays::toasts(region, state, top);
+        let below = rows.attention + rows.footer + rows.quit;
+        let bottom = region.rows().saturating_sub(below);
+        overlays::toasts(region, state, top..bottom);
     }
     overlays::overlays(region, state, now);
 }

@@ -7,6 +7,8 @@ mod pages;
 mod question;
 mod typed;
 
+use core::ops::Range;
+
 use ratatui::{
     text::{Line, Span},
     widgets::Clear,
@@ -68,9 +70,9 @@ pub(super) fn prompt(region: &mut Region<'_>, state: &State) -> bool {
     }
 }
 
-/// Draws the toasts in the upper right corner, newest last; a small screen shows only the most severe one. They never
+/// Draws the toasts in the lower right corner, newest last; a small screen shows only the most severe one. They never
 /// cover the cursor's rows.
-pub(super) fn toasts(region: &mut Region<'_>, state: &State, top: u16) {
+pub(super) fn toasts(region: &mut Region<'_>, state: &State, body: Range<u16>) {
     let kept = region.cursor_rows();
     let theme = region.theme;
     let columns = region.columns();
@@ -86,8 +88,9 @@ pub(super) fn toasts(region: &mut Region<'_>, state: &State, top: u16) {
     });
     let most_severe = most_severe.map(|(index, _)| index);
     let is_small = region.rows() < 20;
-    let mut y = top;
-    for (_, toast) in toasts.filter(|(index, _)| !is_small || Some(*index) == most_severe) {
+    let mut bottom = body.end;
+    let is_shown = |index| !is_small || Some(index) == most_severe;
+    for (_, toast) in toasts.rev().filter(|(index, _)| is_shown(*index)) {
         let (sign, role) = match toast.level {
             NoticeLevel::Info => (theme.glyphs.done, Role::Done),
             NoticeLevel::Warning => (theme.glyphs.lost, Role::Needs),
@@ -115,13 +118,14 @@ pub(super) fn toasts(region: &mut Region<'_>, state: &State, top: u16) {
             last.push_span(theme.span(more, Role::Strong));
         }
         let rows = u16::try_from(lines.len()).unwrap_or(1);
-        if y < kept.end && kept.start < y + rows {
-            y = kept.end;
+        if bottom.saturating_sub(rows) < kept.end && kept.start < bottom {
+            bottom = kept.start;
         }
-        let mut part = region.region(x, y, width, rows);
+        let rows = rows.min(bottom.saturating_sub(body.start));
+        bottom = bottom.saturating_sub(rows);
+        let mut part = region.region(x, bottom, width, rows);
         part.render(Clear);
         part.put_lines(0, 0, lines);
         part.put(1, 0, theme.span(sign, role));
-        y += rows;
     }
 }

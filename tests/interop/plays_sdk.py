@@ -85,6 +85,18 @@ def sdk_kill_client(stage: Stage) -> str:
     return f"killed at step 8, {told}, {same} events as printed before the kill"
 
 
+def sdk_beside(stage: Stage) -> str:
+    """Steps come on the standalone stream, log lines on that of the call; longhaul is killed in the middle."""
+    stage.direct()
+    call = stage.start("call", "count_beside", "steps:=24", "delay_ms:=250")
+    task = call.task()
+    call.step(6)
+    call.kill()
+    watch = stage.start("watch", task)
+    check_counted(stage, watch, task, 24, 60)
+    return check_steps(watch, list(range(1, 25)))
+
+
 def sdk_kill_client_late(stage: Stage) -> str:
     """kill -9 of longhaul; somebody looks only after the tool has ended."""
     stage.through_proxy()

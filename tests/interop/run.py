@@ -96,6 +96,7 @@ SCENARIOS = [
     of_sdk("cut-fast", sdk.sdk_cut_fast),
     of_sdk("cut-past-end", sdk.sdk_cut_past_end, quick=True),
     of_sdk("kill-client", sdk.sdk_kill_client, quick=True),
+    of_sdk("beside", sdk.sdk_beside, quick=True),
     of_sdk("kill-client-late", sdk.sdk_kill_client_late),
     of_sdk("kill-server", sdk.sdk_kill_server, quick=True),
     of_sdk("kill-both", sdk.sdk_kill_both),

@@ -37,6 +37,17 @@ def build(port: int, journal: Journal) -> FastMCP:
         return await journal.work(steps, delay_ms, tell)
 
     @server.tool(structured_output=False)
+    async def count_beside(steps: int, delay_ms: int, ctx: Context) -> str:
+        """The same, with progress that names no request, as FastMCP itself sent it up to 1.13: on the standalone stream."""
+        token = ctx.request_context.meta.progressToken
+
+        async def tell(step: int) -> None:
+            await ctx.session.send_progress_notification(token, step, steps)
+            await ctx.info(f"counted to {step}")
+
+        return await journal.work(steps, delay_ms, tell)
+
+    @server.tool(structured_output=False)
     async def ask_name(ctx: Context) -> str:
         """Ask for a name on the call's own stream, and greet."""
         with journal.run():

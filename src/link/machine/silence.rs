@@ -2,8 +2,8 @@
 //!
 //! A half-open connection (NAT, Wi-Fi roaming, a proxy that drops bytes) looks like a slow tool, and an answered ping
 //! proves the server, never the stream. So the silent connection is kept while its stream is requested again from its
-//! cursor. Data replayed on the new connection proves the old one dead; data on the old one, the new one needless. Until then both
-//! are open, and a tool that is just slow loses nothing.
+//! cursor. Data replayed on the new connection proves the old one dead; data on the old one, the new one needless. Until
+//! then both are open, and a tool that is just slow loses nothing.
 
 use core::time::Duration;
 

@@ -10,8 +10,8 @@ use super::task_row::{TaskRow, short_arguments};
 
 /// The values of `status:`: a status, a pending request, or the connectivity.
 const STATUS_VALUES: &str = "\
-    queued, running, input-required, asks, paused, completed, done, failed, cancelled, lost, unknown, pausing, resuming, \
-    cancelling, live, quiet, reconnecting, offline, needs-login, unwatched, idle";
+    queued, running, input-required, asking, paused, completed, done, failed, cancelled, lost, unknown, pausing, \
+    resuming, cancelling, live, quiet, reconnecting, offline, needs-login, unwatched, idle";
 
 /// A filter: words, `!x`, `status:failed`, `server:lab`, `tag:x`, `by:claude-code`. A task must match all terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Term {
             Some(TermField::Status) => {
                 task.state_label().starts_with(&self.text)
                     || (self.text == "done" && task.status == Status::Completed)
-                    || (self.text == "asks" && task.status == Status::InputRequired)
+                    || (self.text == "asking" && task.status == Status::InputRequired)
                     || task
                         .control
                         .is_some_and(|asked| asked.what.label().starts_with(&self.text))

@@ -102,6 +102,8 @@ pub struct GroupCounts {
     /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
     /// finished.
     pub left: [usize; 3],
+    /// Tasks whose call waits to be sent.
+    pub queued: usize,
     /// Paused tasks.
     pub paused: usize,
     /// Tasks that need attention.

@@ -86,7 +86,9 @@ fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> L
             continue;
         }
         counts.count += 1;
-        counts.paused += usize::from(task_row.view.task.status == Status::Paused);
+        let task = &task_row.view.task;
+        counts.queued += usize::from(task.status == Status::Running && task.is_queued());
+        counts.paused += usize::from(task.status == Status::Paused);
         counts.needs += usize::from(group == Group::NeedsYou);
         counts.new += usize::from(task_row.ended_unseen());
     }

@@ -66,6 +66,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         let task = &task_row.view.task;
         has_changed =
             task.status != old.task.status || old.task.control.is_some() && task.control.is_none();
+        state.list.refresh.are_headings_stale |= task.is_queued() != old.task.is_queued();
         if was_restored
             && task_row.listed_group != task_row.group()
             && task_row.settled_at.is_some()

@@ -504,7 +504,7 @@ pub(super) struct RmArgs {
     /// Restore removed tasks.
     #[arg(long)]
     pub(super) undo: bool,
-    /// Don't ask, even if that loses calls or results.
+    /// Don't ask, even if calls or results are lost.
     #[arg(short, long)]
     pub(super) yes: bool,
     /// All tasks that finished more than this long ago, e.g. 7d.

@@ -339,7 +339,7 @@ impl LiveSession {
         lost.retain(|(id, _)| !ours.contains(id));
         let (id, why) = lost.first()?;
         Some(format!(
-            "staying, because quitting would lose {} that this process runs ({id}: {})",
+            "staying, because quitting would lose {} that this process is running ({id}: {})",
             text::plural(lost.len(), "call"),
             why.message()
         ))

@@ -72,7 +72,7 @@ pub(super) struct ImportArgs {
 pub(super) struct RemoveServerArgs {
     /// The server.
     pub(super) name: String,
-    /// Remove it without asking, even if it has unfinished tasks.
+    /// Don't ask, even if it has unfinished tasks.
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -97,7 +97,7 @@ pub(super) struct LoginArgs {
     /// Command that opens the page; the URL is appended or replaces %s [env: BROWSER]
     #[arg(long, value_name = "CMD")]
     pub(super) browser: Option<String>,
-    /// Client id from a manual registration at the authorization server.
+    /// Client id from a manual registration with the authorization server.
     #[arg(long, value_name = "ID")]
     pub(super) client_id: Option<String>,
     /// Environment variable with the client secret.

@@ -42,7 +42,7 @@ impl Status {
     /// The text of its row and group on the screen.
     pub fn row_label(&self) -> &'static str {
         match self {
-            Self::InputRequired => "asks",
+            Self::InputRequired => "asking",
             other => other.label(),
         }
     }

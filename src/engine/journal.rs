@@ -35,11 +35,11 @@ pub(super) enum JournalError {
     #[error("could not {0}")]
     Store(#[from] StoreError),
     /// A save could not be queued.
-    #[error("could not write the session: its writer thread ended; restart longhaul")]
+    #[error("could not write the session file: its writer thread ended; restart longhaul")]
     NotQueued,
     /// Nothing was waiting to be written.
     #[error(
-        "could not write the session: its writer thread ended; saved data is safe, restart longhaul"
+        "could not write the session file: its writer thread ended; saved data is safe, restart longhaul"
     )]
     Ended,
 }

@@ -162,7 +162,7 @@ impl Bench {
     /// Goes from the list to a place.
     fn walk(&self, tui: &mut Tui, place: &Place) {
         tui.wait_for_line(&[&self.crunch, "● running"]);
-        tui.wait_for_line(&[&self.deploy, "asks"]);
+        tui.wait_for_line(&[&self.deploy, "asking"]);
         if place.size != USUAL {
             tui.resize(place.size);
         }

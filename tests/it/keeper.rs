@@ -647,7 +647,7 @@ fn one_of_two_screens_rings_for_a_question() {
         let count = |screen: &pty::Tui| bells(screen.raw());
         // Each has shown the question, and one of them has announced it.
         for screen in [&mut first, &mut second] {
-            screen.wait_for_line(&["asks", &id]);
+            screen.wait_for_line(&["asking", &id]);
         }
         while count(&first) + count(&second) < round {
             first.watch_for(Duration::from_millis(50));

@@ -114,10 +114,10 @@ fn two_screens_and_a_shell_share_a_session() {
     drives.wait_for_line(&["● running", "the whole archive"]);
     let asks = env.call(&["deploy", "env=lab", "step_ms=20"]);
     let long = env.call(&["crunch", "steps=1000", "step_ms=500", "as_task=true"]);
-    drives.wait_for_line(&["asks", "deploy"]);
+    drives.wait_for_line(&["asking", "deploy"]);
     drives.wait_for_line(&["running", "crunch"]);
     let mut looks = env.open(&["--session", "demo", "--readonly"], SMALL);
-    looks.wait_for_line(&["asks", "deploy"]);
+    looks.wait_for_line(&["asking", "deploy"]);
     looks.wait_for_line(&["running", "crunch"]);
     // It shows everything and does nothing.
     looks.press(&format!("/{long}\r"));

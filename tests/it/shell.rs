@@ -659,7 +659,7 @@ fn each_external_end_has_its_exit_code_and_a_resume_hint() {
 fn an_unusable_session_sets_the_exit_code() {
     let trouble = || {
         news(SessionEvent::Failed {
-            message: "could not write the session: read-only file system".to_owned(),
+            message: "could not write the session file: read-only file system".to_owned(),
             exit: 73,
         })
     };

@@ -53,7 +53,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Refuse anything that would change tasks, sessions or the configuration.
     #[arg(long, global = true)]
     pub(in crate::cli) readonly: bool,
-    /// Start no keeper: the first longhaul process of the session runs the calls, and when that process exits, the calls lose their connection [env: LONGHAUL_KEEPER=0]
+    /// Don't start a keeper: the session's first longhaul process runs the calls, and when that process exits, the calls lose their connection [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(in crate::cli) no_keeper: bool,
     /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).

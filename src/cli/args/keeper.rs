@@ -7,7 +7,7 @@ use super::{help, whole_number};
 /// `keeper`.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum KeeperArgs {
-    /// Show whether a keeper is running: its process id, version, uptime, unfinished tasks and clients.
+    /// Show whether a keeper is running, and its process id, version, uptime, unfinished tasks and clients.
     #[command(after_help = help("  longhaul keeper status\n  longhaul keeper status --json"))]
     Status,
     /// Stop the keeper without asking; calls that `longhaul ls` marks LOST are lost.

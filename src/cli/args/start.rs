@@ -81,13 +81,13 @@ pub(in crate::cli) struct AnswerArgs {
     /// Values to submit (implies --accept): key=value or key:=json; key:=null omits a field. Other fields keep their defaults.
     #[arg(value_name = "KEY=VALUE", conflicts_with = "no")]
     pub(in crate::cli) pairs: Vec<String>,
-    /// Accept, with the given values; if the question is a URL, agree to open it.
+    /// Accept, with the given values; if the question has a URL, agree to open it.
     #[arg(long, conflicts_with = "no")]
     pub(in crate::cli) accept: bool,
     /// Accept with the defaults; refused if a required field has none.
     #[arg(long, group = "no")]
     pub(in crate::cli) defaults: bool,
-    /// Refuse the request.
+    /// Refuse to answer.
     #[arg(long, group = "no")]
     pub(in crate::cli) decline: bool,
     /// Close the question without choosing (the MCP action `cancel`, which doesn't cancel the task); the server may ask again.

@@ -16,7 +16,7 @@ use super::super::{
 };
 use crate::{
     app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow},
-    domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, text},
+    domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, Task, text},
     ui::panes::progress::{Bar, PERCENT, progress},
 };
 
@@ -124,8 +124,10 @@ fn heading<'t>(
 ) -> Line<'t> {
     let theme = Theme::of(state.setup.look);
     let is_of = |group| *title == GroupTitle::Need(group);
-    let is_paused = is_of(Group::Running) && counts.paused == counts.count && counts.count > 0;
+    let is_all = |some: usize| is_of(Group::Running) && some == counts.count && some > 0;
+    let (is_queued, is_paused) = (is_all(counts.queued), is_all(counts.paused));
     let (name, role) = match title {
+        GroupTitle::Need(Group::Running) if is_queued => ("QUEUED".into(), Role::Heading),
         GroupTitle::Need(Group::Running) if is_paused => ("PAUSED".into(), Role::Heading),
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
         GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
@@ -146,16 +148,18 @@ fn heading<'t>(
         (count_if(is_of_server, counts.paused), "paused"),
         (count_if(is_of_done || is_of_server, counts.new), "new"),
     ]);
-    // Not counted in the heading: paused tasks are listed with the running ones, and some rows belong to other groups.
+    // Counted apart: queued and paused tasks are listed with the running ones, and some rows belong to other groups.
     let [to_needs, to_running, to_done] = counts.left;
+    let queued = count_if(is_of(Group::Running) && !is_queued, counts.queued);
     let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
     let beside = text::counts(&[
+        (queued, Task::QUEUED),
         (paused, "paused"),
         (to_needs, text::needs_you(to_needs)),
         (to_running, "now running"),
         (to_done, "just finished"),
     ]);
-    let count = counts.count.saturating_sub(paused);
+    let count = counts.count.saturating_sub(queued + paused);
     let mut heading = format!(" {name} {}", text::grouped(count));
     if !inside.is_empty() {
         heading = format!("{heading} ({inside})");

@@ -92,7 +92,7 @@ pub(super) fn progress(
         Status::InputRequired => {
             let line = match task.open_question() {
                 Some(question) => Elicitation::message_of(&question.request),
-                None => "asks a question".to_owned(),
+                None => "asking a question".to_owned(),
             };
             with_last(&line, enter(" opens"), Role::Plain)
         }

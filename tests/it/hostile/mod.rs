@@ -289,7 +289,7 @@ fn no_key_leads_to_a_place_where_a_server_writes_to_the_screen() {
     let tasks = fill(&env, &server);
     let mut tui = env.open(&["-s", &server.url()], USUAL);
     tui.wait_for("task-end");
-    tui.wait_for_line(&["task-ask", "asks"]);
+    tui.wait_for_line(&["task-ask", "asking"]);
     is_in_its_place(&tui);
     let mut marks = 0;
     let mut looked = |tui: &Tui, tags: &[&str]| {

@@ -11,7 +11,7 @@ use longhaul::{
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
         IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig, NotifyLevel,
-        OverallProgress, Progress, SavedRead, ServerConfigs, ServerName, SessionDriver,
+        OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName, SessionDriver,
         SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView, Wall,
     },
 };
@@ -512,7 +512,7 @@ fn actions_on_marks_report_total_and_hidden_counts() {
     screen.keys("p");
     assert_eq!(
         answer(&screen),
-        "pause requested for 4 tasks, 3 of them hidden; 5 skipped (asks, cancelled, completed, failed, lost), still marked"
+        "pause requested for 4 tasks, 3 of them hidden; 5 skipped (asking, cancelled, completed, failed, lost), still marked"
     );
     assert_eq!(asks(&screen).len(), 4);
     // Only affected tasks are counted.
@@ -1812,6 +1812,22 @@ fn headings_count_their_rows_and_those_that_ended() {
 }
 
 #[test]
+fn heading_counts_queued_calls_apart() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let mut queued = morning().remove(5);
+    queued.task.attempts[0].phase = Phase::Queued;
+    news(&mut screen, queued);
+    screen.wait(400);
+    let drawn = screen.draw();
+    assert!(drawn.contains(" 3 running  1 queued"), "{drawn}");
+    assert!(drawn.contains(" RUNNING 3, 1 queued "), "{drawn}");
+    // It was sent.
+    news(&mut screen, morning().remove(5));
+    screen.wait(400);
+    assert!(screen.draw().contains(" RUNNING 4 "));
+}
+
+#[test]
 fn a_requested_refresh_moves_every_row_to_its_group() {
     for keys in [
         "/ d enter",
@@ -2509,7 +2525,7 @@ fn a_misspelled_filter_lists_the_valid_keys() {
     for fine in [
         "status:fail",
         "!status:done",
-        "status:asks",
+        "status:asking",
         "http://x",
         "server:zz",
         "12:30",

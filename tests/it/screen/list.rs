@@ -100,7 +100,7 @@ fn shows_progress_instead_of_status_at_40_columns() {
     assert!(row("60%").contains('\u{2588}') && !row("60%").contains("running"));
     assert!(row("45%").contains("paused"));
     assert!(row("14%").contains("likely"));
-    assert!(!row("Approve").contains("asks"));
+    assert!(!row("Approve").contains("asking"));
 }
 
 #[test]

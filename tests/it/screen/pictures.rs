@@ -335,7 +335,7 @@ const SCENES: &[Scene] = &[
         screen.event(Event::Session(SessionEvent::Response {
             request: ask,
             outcome: Err(RequestError::CannotSave(
-                "could not write the session: no space left on device".to_owned(),
+                "could not write the session file: no space left on device".to_owned(),
             )),
         }));
         screen

@@ -114,7 +114,7 @@ fn esc_is_later_and_the_question_stays() {
     let mut screen = asked(&[ROLLOUT]);
     screen.keys("tab 7 esc");
     assert!(is_closed(&screen) && answers(&screen).is_empty());
-    assert!(screen.draw_text().contains("asks 3h"));
+    assert!(screen.draw_text().contains("asking 3h"));
     screen.keys("tab a");
     assert_eq!(form(&screen).at, None);
     let kept = form(&screen).fields[0].read();

@@ -181,7 +181,7 @@ fn a_group_is_called_as_its_rows_are() {
     screen.keys("esc B B");
     let drawn = screen.draw();
     for heading in [
-        "ASKS 1",
+        "ASKING 1",
         "COMPLETED 1",
         "RUNNING 4",
         "LOST 1",
@@ -196,7 +196,7 @@ fn a_group_is_called_as_its_rows_are() {
     assert!(!drawn.contains("INPUT-REQUIRED"), "{drawn}");
     for (status, word) in [
         (Status::Completed, "completed"),
-        (Status::InputRequired, "asks"),
+        (Status::InputRequired, "asking"),
     ] {
         assert_eq!(status.row_label(), word);
     }

@@ -12,10 +12,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// `None` for an empty text, or one of megabytes.
+    /// `None` for an empty text, or one of thousands of letters.
     pub fn new(text: &str) -> Option<Self> {
         let mut pattern = RegexBuilder::new(&regex::escape(text));
-        let pattern = pattern.case_insensitive(true).build().ok()?;
+        let pattern = pattern.case_insensitive(true).size_limit(1 << 20);
+        let pattern = pattern.build().ok()?;
         let text = text.to_owned();
         (!text.is_empty()).then_some(Self { text, pattern })
     }
@@ -39,5 +40,20 @@ impl Search {
 impl PartialEq for Search {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_for_any_text_that_is_not_huge() {
+        for text in ["K", "é", "\u{1F469}", "(["] {
+            let text = text.repeat(1000);
+            assert!(Search::new(&text).unwrap().is_in(&text.to_lowercase()));
+            assert_eq!(Search::new(&text.repeat(60)), None);
+        }
+        assert_eq!(Search::new(""), None);
     }
 }

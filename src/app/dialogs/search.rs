@@ -7,7 +7,11 @@ use crate::app::{
 pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
         Some(Action::Accept) => {
-            state.detail.search = Search::new(field.text().trim());
+            let typed = field.text().trim();
+            state.detail.search = Search::new(typed);
+            if state.detail.search.is_none() && !typed.is_empty() {
+                state.reply("this text is too long to search for");
+            }
             find_from_here(state);
         }
         Some(Action::Back) => state.detail.search = None,

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -246,12 +247,8 @@ impl ResourceLink<'_> {
 
 /// The sanitized non-empty parts, separated by commas.
 fn listed(parts: &[&str]) -> String {
-    let clean: Vec<_> = parts
-        .iter()
-        .map(|part| text::clean_line(part.trim()))
-        .filter(|part| !part.is_empty())
-        .collect();
-    clean.join(", ")
+    let clean = parts.iter().map(|part| text::clean_line(part.trim()));
+    clean.filter(|part| !part.is_empty()).join(", ")
 }
 
 fn string_field<'v>(value: &'v Value, key: &str) -> &'v str {

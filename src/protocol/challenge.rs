@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use itertools::Itertools as _;
 use regex::Regex;
 
 /// A `Bearer` challenge; no text is sanitized.
@@ -55,7 +56,7 @@ impl Challenge {
             "resource_metadata" => &mut self.resource_metadata,
             "error" => &mut self.error,
             "scope" => {
-                let scope = scopes(&text).collect::<Vec<_>>().join(" ");
+                let scope = scopes(&text).join(" ");
                 self.scope.get_or_insert(scope).truncate(SCOPE_BYTES);
                 return;
             }
@@ -79,13 +80,7 @@ pub fn scopes(text: &str) -> impl Iterator<Item = &str> {
 
 /// The scopes of both texts without duplicates, those of `first` first.
 pub fn merge_scopes(first: &str, second: &str) -> String {
-    let mut all: Vec<&str> = Vec::new();
-    for scope in scopes(first).chain(scopes(second)) {
-        if !all.contains(&scope) {
-            all.push(scope);
-        }
-    }
-    all.join(" ")
+    scopes(first).chain(scopes(second)).unique().join(" ")
 }
 
 /// A scheme, a parameter whose quoted value may lack its closing quote, or garbage up to the next comma.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::domain::TaskId;
 
-use super::log::{ResultText, TaskLog, TrafficText};
+use super::{
+    Search,
+    log::{ResultText, TaskLog, TrafficText},
+};
 
 /// Which half of the task pane gets the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +68,8 @@ pub struct DetailPane {
     pub text: TextOptions,
     /// Log entries scrolled back from the end, or lines scrolled down in other tabs.
     pub scroll: usize,
-    /// The search text.
-    pub search: Option<String>,
+    /// What is searched for.
+    pub search: Option<Search>,
     /// Histories in memory.
     pub logs: BTreeMap<TaskId, TaskLog>,
     /// Results in memory.

@@ -6,10 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    app::find::{finds, matches_in},
-    domain::text,
-};
+use crate::{app::Search, domain::text};
 
 /// The most lines in memory; the rest is in the session file.
 const MAX_LINES: usize = 400_000;
@@ -447,9 +444,9 @@ impl Document {
     }
 
     /// Searches from the cursor's line on, wrapping around, and goes to the match.
-    pub(super) fn search(&mut self, query: &str, rows: usize) -> Option<Match> {
+    pub(super) fn search(&mut self, search: &Search, rows: usize) -> Option<Match> {
         let here = self.here();
-        self.find_matches(query);
+        self.find_matches(search);
         let hits = &self.found.1;
         let next = hits.partition_point(|hit| *hit < here);
         let next = if next < hits.len() { next } else { 0 };
@@ -457,9 +454,14 @@ impl Document {
     }
 
     /// Goes to the next or previous match; `None` if there is none in that direction.
-    pub(super) fn search_next(&mut self, query: &str, forward: bool, rows: usize) -> Option<Match> {
+    pub(super) fn search_next(
+        &mut self,
+        search: &Search,
+        forward: bool,
+        rows: usize,
+    ) -> Option<Match> {
         let here = self.here();
-        self.find_matches(query);
+        self.find_matches(search);
         let hits = &self.found.1;
         let next = if forward {
             hits.partition_point(|hit| *hit <= here)
@@ -500,8 +502,8 @@ impl Document {
     }
 
     /// Finds every line in which a match starts, including folded ones.
-    fn find_matches(&mut self, query: &str) {
-        if self.found.0 == query {
+    fn find_matches(&mut self, search: &Search) {
+        if self.found.0 == search.text() {
             return;
         }
         let mut hits = Vec::new();
@@ -520,13 +522,13 @@ impl Document {
             let first = start(number);
             let whole = self.text.get(first..start(end)).unwrap_or_default();
             if end == number + 1 {
-                if finds(whole, query) {
+                if search.is_in(whole) {
                     hits.push(index(number));
                 }
             } else {
                 let mut piece = number;
-                for (from, _) in matches_in(whole, query) {
-                    while piece + 1 < end && start(piece + 1) <= first + from {
+                for found in search.matches_in(whole) {
+                    while piece + 1 < end && start(piece + 1) <= first + found.start {
                         piece += 1;
                     }
                     if hits.last() != Some(&index(piece)) {
@@ -536,7 +538,7 @@ impl Document {
             }
             number = end;
         }
-        self.found = (query.to_owned(), hits);
+        self.found = (search.text().to_owned(), hits);
     }
 }
 
@@ -582,6 +584,10 @@ mod tests {
     use super::*;
 
     const ROWS: usize = 10;
+
+    fn text(searched: &str) -> Search {
+        Search::new(searched).unwrap()
+    }
 
     fn of_json(json: &str) -> Document {
         let mut document = Document::default();
@@ -645,24 +651,27 @@ mod tests {
             of_json(r#"{"a":{"x":{"deep":"Straße"}},"b":{"y":1},"z":"STRASSE, straße"}"#);
         assert!(document.toggle_all());
         document.toggle();
-        assert_eq!(document.search("straSSe", ROWS), Some((1, 1)));
-        assert_eq!(document.search("straße", ROWS), Some((2, 2)));
-        assert_eq!(document.search_next("straße", true, ROWS), None);
-        assert_eq!(document.search_next("straße", false, ROWS), Some((1, 2)));
+        assert_eq!(document.search(&text("straSSe"), ROWS), Some((1, 1)));
+        assert_eq!(document.search(&text("straße"), ROWS), Some((2, 2)));
+        assert_eq!(document.search_next(&text("straße"), true, ROWS), None);
+        assert_eq!(
+            document.search_next(&text("straße"), false, ROWS),
+            Some((1, 2))
+        );
         let shown = lines(&document);
         let is_shown = |line: &str| shown.iter().any(|other| other == line);
         assert!(is_shown(r#"      "deep": "Straße""#), "{shown:?}");
         assert!(is_shown(r#"  "b": { … },"#), "{shown:?}");
-        assert_eq!(document.search("nowhere", ROWS), None);
+        assert_eq!(document.search(&text("nowhere"), ROWS), None);
     }
 
     #[test]
     fn shows_context_above_a_distant_match() {
         let mut document = of_json(&format!("[{}\"end\"{}]", "1,".repeat(50), ",2".repeat(50)));
-        assert_eq!(document.search("end", ROWS), Some((1, 1)));
+        assert_eq!(document.search(&text("end"), ROWS), Some((1, 1)));
         assert_eq!((document.at, document.top(ROWS)), (51, 48));
         // A match that is already visible does not scroll.
-        assert_eq!(document.search("2", ROWS), Some((1, 50)));
+        assert_eq!(document.search(&text("2"), ROWS), Some((1, 50)));
         assert_eq!((document.at, document.top(ROWS)), (52, 48));
     }
 
@@ -677,7 +686,7 @@ mod tests {
         document.push_text(&long);
         document.finish();
         assert_eq!(document.len(), 4);
-        assert_eq!(document.search("NEEDLE", 1), Some((1, 1)));
+        assert_eq!(document.search(&text("NEEDLE"), 1), Some((1, 1)));
         assert_eq!(document.top(1), 0);
         assert_eq!(document.plain(usize::MAX), long);
     }
@@ -721,7 +730,7 @@ mod tests {
                     document.toggle_all();
                 }
                 4 => {
-                    document.search_next("a", step % 2 == 0, ROWS);
+                    document.search_next(&text("a"), step % 2 == 0, ROWS);
                 }
                 _ => {
                     document.toggle();
@@ -787,11 +796,11 @@ mod tests {
                     begins.into_iter().any(|rest| small(rest).starts_with(&small(&query)))
                 })
                 .count();
-            if let Some((number, count)) = document.search(&query, ROWS) {
+            if let Some((number, count)) = document.search(&text(&query), ROWS) {
                 prop_assert_eq!(count, expected);
                 prop_assert!((1..=count).contains(&number));
                 let here = document.shown(document.at).unwrap().text.into_owned();
-                prop_assert!(finds(&here, &query), "{} in {}", query, here);
+                prop_assert!(text(&query).is_in(&here), "{} in {}", query, here);
             } else {
                 prop_assert_eq!(expected, 0);
             }

@@ -1,74 +1,59 @@
 //! Case-insensitive search in lines of text.
 
-/// Whether a line contains the search text, ignoring case.
-pub fn finds(line: &str, search: &str) -> bool {
-    !matches_from(line, search, true).is_empty() || search.is_empty()
+use core::ops::Range;
+
+use regex::{Regex, RegexBuilder};
+
+/// A text to search for, ignoring case.
+#[derive(Clone, Debug)]
+pub struct Search {
+    text: String,
+    pattern: Regex,
 }
 
-/// The byte ranges of the non-overlapping matches in a line, ignoring case.
-pub fn matches_in(line: &str, search: &str) -> Vec<(usize, usize)> {
-    matches_from(line, search, false)
+impl Search {
+    /// `None` for an empty text, or one of thousands of letters.
+    pub fn new(text: &str) -> Option<Self> {
+        let mut pattern = RegexBuilder::new(&regex::escape(text));
+        let pattern = pattern.case_insensitive(true).size_limit(1 << 20);
+        let pattern = pattern.build().ok()?;
+        let text = text.to_owned();
+        (!text.is_empty()).then_some(Self { text, pattern })
+    }
+
+    /// The text as it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a line contains the text.
+    pub fn is_in(&self, line: &str) -> bool {
+        self.pattern.is_match(line)
+    }
+
+    /// The byte ranges of the non-overlapping matches in a line.
+    pub fn matches_in(&self, line: &str) -> impl Iterator<Item = Range<usize>> {
+        self.pattern.find_iter(line).map(|found| found.range())
+    }
 }
 
-pub(super) fn matches_from(line: &str, search: &str, only_one: bool) -> Vec<(usize, usize)> {
-    let mut matches = Vec::new();
-    if search.is_empty() {
-        return matches;
+impl PartialEq for Search {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
     }
-    if line.is_ascii() && search.is_ascii() {
-        let (line, search) = (line.as_bytes(), search.as_bytes());
-        let Some(first) = search.first() else {
-            return matches;
-        };
-        let begins =
-            memchr::memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), line);
-        let mut past = 0;
-        for from in begins {
-            let to = from + search.len();
-            let here = line.get(from..to).unwrap_or_default();
-            if from >= past && here.eq_ignore_ascii_case(search) {
-                matches.push((from, to));
-                past = to;
-                if only_one {
-                    break;
-                }
-            }
-        }
-        return matches;
-    }
-    let small: Vec<char> = search.chars().flat_map(char::to_lowercase).collect();
-    let mut past = 0;
-    for (from, _) in line.char_indices() {
-        let rest = line.get(from..).unwrap_or_default();
-        if from >= past
-            && let Some(long) = match_of(rest, &small)
-        {
-            past = from + long;
-            matches.push((from, past));
-            if only_one {
-                break;
-            }
-        }
-    }
-    matches
 }
 
-/// The length in bytes of a prefix of `text` that matches these lowercase letters.
-pub(super) fn match_of(text: &str, small: &[char]) -> Option<usize> {
-    let mut left = small;
-    let mut long = 0;
-    for letter in text.chars() {
-        long += letter.len_utf8();
-        for one in letter.to_lowercase() {
-            match left.split_first() {
-                Some((first, after)) if *first == one => left = after,
-                Some(_) => return None,
-                None => break,
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_for_any_text_that_is_not_huge() {
+        for text in ["K", "é", "\u{1F469}", "(["] {
+            let text = text.repeat(1000);
+            assert!(Search::new(&text).unwrap().is_in(&text.to_lowercase()));
+            assert_eq!(Search::new(&text.repeat(60)), None);
         }
-        if left.is_empty() {
-            return Some(long);
-        }
+        assert_eq!(Search::new(""), None);
     }
-    None
 }

@@ -7,6 +7,8 @@ mod key_override;
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
+
 use crate::domain::{Chord, Key, text};
 
 pub use action::{Action, Scope};
@@ -160,13 +162,11 @@ impl Keymap {
                 _ => return None,
             })
         };
-        let ranked = self.help_all().into_iter();
-        let mut found: Vec<(u8, HelpLine)> = ranked
+        self.help_all()
+            .into_iter()
             .filter_map(|line| Some((rank(&line)?, line)))
-            .collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        let found = found.into_iter().enumerate();
-        found
+            .sorted_by_key(|(rank, _)| *rank)
+            .enumerate()
             .map(|(index, (_, mut line))| {
                 line.binding = line.binding.map(|(_, binding)| (index, binding));
                 line
@@ -195,11 +195,10 @@ impl Keymap {
             for (binding, chords) in of_scope {
                 let index = seen.len();
                 seen.push((binding.action, binding.help));
-                let keys: Vec<String> = chords.iter().map(|chord| pretty(*chord)).collect();
-                let keys = match keys.as_slice() {
-                    [] => format!(":{}", binding.command),
-                    keys => keys.join(" "),
-                };
+                let mut keys = chords.iter().map(|chord| pretty(*chord)).join(" ");
+                if keys.is_empty() {
+                    keys = format!(":{}", binding.command);
+                }
                 lines.push(HelpLine {
                     keys,
                     text: binding.help.to_owned(),

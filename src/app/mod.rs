@@ -75,7 +75,7 @@ pub use event::{
 pub use exit::{Exit, ExitWhen};
 pub use field::Field;
 pub use filter::Filter;
-pub use find::{finds, matches_in};
+pub use find::Search;
 pub use footer::footer_keys;
 pub use form::{FormField, FormRow, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};

@@ -1,5 +1,7 @@
 //! Actions on tasks: the one under the cursor, or the marked ones.
 
+use itertools::Itertools as _;
+
 use crate::domain::{
     ControlKind, LinkState, NoticeLevel, RequestError, ServerView, SessionRequest, Status, TaskId,
     text,
@@ -102,10 +104,8 @@ fn skipped_marks(state: &State) -> String {
     let why = if statuses.iter().all(|status| status.is_settled()) {
         format!("{have} ended")
     } else {
-        let mut message: Vec<&str> = statuses.iter().map(|status| status.row_label()).collect();
-        message.sort_unstable();
-        message.dedup();
-        message.join(", ")
+        let labels = statuses.iter().map(|status| status.row_label());
+        labels.sorted().dedup().join(", ")
     };
     format!("; {} skipped ({why}), still marked", statuses.len())
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use itertools::Itertools as _;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
@@ -252,10 +253,7 @@ fn redacted(text: &str, secrets: &[String]) -> String {
 fn scopes_from(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Array(scopes) => {
-            let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
-            Some(scopes.join(" "))
-        }
+        Value::Array(scopes) => Some(scopes.iter().filter_map(Value::as_str).join(" ")),
         _ => None,
     }
 }

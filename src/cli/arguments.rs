@@ -1,5 +1,6 @@
 //! The arguments of a call, as typed on the command line, and the tools that they are for.
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -20,14 +21,13 @@ pub(super) const MAX_NAMED_TOOLS: usize = 40;
 
 /// `shard=INTEGER`, in brackets if it is optional.
 pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
-    let plain_all = |choices: &[Value]| choices.iter().map(unquoted).collect::<Vec<_>>();
     let kind = match &spec.kind {
         ArgumentKind::Text => "TEXT".to_owned(),
         ArgumentKind::Number => "NUMBER".to_owned(),
         ArgumentKind::Integer => "INTEGER".to_owned(),
         ArgumentKind::Boolean => "true|false".to_owned(),
-        ArgumentKind::Choice(choices) => plain_all(choices).join("|"),
-        ArgumentKind::Many(choices) => plain_all(choices).join(","),
+        ArgumentKind::Choice(choices) => choices.iter().map(unquoted).join("|"),
+        ArgumentKind::Many(choices) => choices.iter().map(unquoted).join(","),
         ArgumentKind::Json => "JSON".to_owned(),
     };
     let sign = if spec.kind == ArgumentKind::Json {
@@ -132,10 +132,9 @@ pub(super) fn build_arguments(
     if checked.errors.is_empty() {
         return Ok((base, checked.unusable));
     }
-    let errors: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
+    let errors = checked.errors.iter().join("; ");
     let tool = tool.map_or("", |tool| &tool.name);
-    let message = format!("{tool}: {}{hint}", errors.join("; "));
-    Err(CliError::usage(message))
+    Err(CliError::usage(format!("{tool}: {errors}{hint}")))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use clap_complete::{
     engine::{ArgValueCompleter, CompletionCandidate, complete},
     env::Shells,
 };
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -370,13 +371,10 @@ impl Finder {
             let url = server.url.as_deref().map_or(String::new(), shown_url);
             (server.name.to_string(), url)
         });
-        let mut found: Candidates = configured.collect();
-        for link in self.links() {
-            if !found.iter().any(|(name, _)| name == link.name.as_str()) {
-                found.push((link.name.to_string(), shown_url(&link.url)));
-            }
-        }
-        found
+        let links = self.links().into_iter();
+        let of_session = links.map(|link| (link.name.to_string(), shown_url(&link.url)));
+        let all = configured.chain(of_session);
+        all.unique_by(|(name, _)| name.clone()).collect()
     }
 
     /// The saved data of the named servers, else of all.
@@ -394,19 +392,17 @@ impl Finder {
     }
 
     fn tools(&self) -> Candidates {
-        let mut found: Candidates = Vec::new();
-        for tool in self
+        let tools = self
             .selected_links()
             .into_iter()
-            .flat_map(|link| link.tools)
-        {
-            if tool.is_offered() && !found.iter().any(|(name, _)| *name == tool.name) {
-                let about = tool.description.unwrap_or_default();
-                let about = about.lines().find(|line| !line.trim().is_empty());
-                found.push((tool.name, about.unwrap_or_default().trim().to_owned()));
-            }
-        }
-        found
+            .flat_map(|link| link.tools);
+        let candidate = |tool: Tool| {
+            let about = tool.description.unwrap_or_default();
+            let about = about.lines().find(|line| !line.trim().is_empty());
+            (tool.name, about.unwrap_or_default().trim().to_owned())
+        };
+        let offered = tools.filter(Tool::is_offered).map(candidate);
+        offered.unique_by(|(name, _)| name.clone()).collect()
     }
 
     /// The task that the command names.
@@ -466,14 +462,10 @@ impl Finder {
                 }
                 _ => {}
             }
-            let mut found: Candidates = Vec::new();
-            for (value, about) in values {
-                let value = format!("{key}={value}");
-                if !found.iter().any(|(known, _)| *known == value) {
-                    found.push((value, about.to_owned()));
-                }
-            }
-            return found;
+            let values = values.into_iter().unique_by(|(value, _)| value.clone());
+            return values
+                .map(|(value, about)| (format!("{key}={value}"), about.to_owned()))
+                .collect();
         }
         let typed_keys = self.matches.as_ref().and_then(|it| {
             let pairs = it.try_get_many::<String>("pairs").ok()??;
@@ -482,12 +474,8 @@ impl Finder {
             Some(pairs.filter_map(key).collect::<Vec<String>>())
         });
         let typed_keys = typed_keys.unwrap_or_default();
-        let mut missing: Vec<&ArgumentSpec> = specs
-            .iter()
-            .filter(|spec| !typed_keys.contains(&spec.name))
-            .collect();
-        missing.sort_by_key(|spec| !spec.is_required);
-        let line = |spec: &&ArgumentSpec| {
+        let missing = specs.iter().filter(|spec| !typed_keys.contains(&spec.name));
+        let line = |spec: &ArgumentSpec| {
             let sign = match spec.kind {
                 ArgumentKind::Json => ":=",
                 _ => "=",
@@ -498,6 +486,7 @@ impl Finder {
             let about = format!("{required}{}  {about}", spec.expected());
             (format!("{}{sign}", spec.name), about.trim_end().to_owned())
         };
-        missing.iter().map(line).collect()
+        let required_first = missing.sorted_by_key(|spec| !spec.is_required);
+        required_first.map(line).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Resolves `-s` to servers: by name, by URL, or to the only known server.
 
+use itertools::Itertools as _;
 use secrecy::ExposeSecret as _;
 use url::Url;
 
@@ -232,19 +233,15 @@ impl Targets {
         if self.known.is_empty() {
             return String::new();
         }
-        let names: Vec<String> = self
-            .known
-            .iter()
-            .map(|link| {
-                if link.is_withheld {
-                    format!("{} (stdio, needs approval)", link.name)
-                } else if server_url::is_process(&link.url) {
-                    format!("{} (stdio)", link.name)
-                } else {
-                    format!("{} ({})", link.name, server_url::redacted(&link.url))
-                }
-            })
-            .collect();
+        let mut names = self.known.iter().map(|link| {
+            if link.is_withheld {
+                format!("{} (stdio, needs approval)", link.name)
+            } else if server_url::is_process(&link.url) {
+                format!("{} (stdio)", link.name)
+            } else {
+                format!("{} ({})", link.name, server_url::redacted(&link.url))
+            }
+        });
         format!("; known servers: {}", names.join(", "))
     }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, path::Path};
 
+use itertools::Itertools as _;
+
 use super::{ConfigEdit, ConfigError, digest, digest_of_program};
 use crate::{
     app::Consent,
@@ -34,10 +36,7 @@ pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> 
 /// The command line of a program, quoted for a shell.
 pub(crate) fn command_line(program: &Program) -> String {
     let words = std::iter::once(&program.command).chain(&program.args);
-    words
-        .map(|word| visible(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| visible(word)).join(" ")
 }
 
 /// Quotes a word for a shell and escapes control and invisible characters.
@@ -86,15 +85,12 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
     lines.push(format!("environment {}", USUAL_ENVIRONMENT.join(", ")));
     for (name, value) in &program.env {
         // Only names of variables are shown, because the text around them may be a secret.
-        let from: Vec<&str> = value.variables().collect();
+        let from = value.variables().join(", ");
         let shown = visible(name);
-        lines.push(match from.as_slice() {
+        lines.push(match from.as_str() {
             _ if changes_code(name) => format!("  {shown} = {}", visible(value.as_str())),
-            [] => format!("  {shown} from the configuration"),
-            from => format!(
-                "  {shown}, from your environment variable {}",
-                from.join(", ")
-            ),
+            "" => format!("  {shown} from the configuration"),
+            from => format!("  {shown}, from your environment variable {from}"),
         });
     }
     let templates = program
@@ -249,11 +245,8 @@ pub(crate) fn header_destinations(
 ) -> Vec<String> {
     let host = server_url::origin(url).unwrap_or_else(|| server_url::redacted(url).into_owned());
     let line = |(header, value): &(String, Template)| {
-        let variables: Vec<&str> = value.variables().collect();
-        let line = format!(
-            "{} {verb} to {host} in the {header} header",
-            variables.join(", ")
-        );
+        let variables = value.variables().join(", ");
+        let line = format!("{variables} {verb} to {host} in the {header} header");
         (!variables.is_empty()).then(|| text::clean_line(&line).into_owned())
     };
     headers.iter().filter_map(line).collect()

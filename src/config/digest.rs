@@ -2,17 +2,16 @@
 
 use std::fmt::Write as _;
 
+use itertools::Itertools as _;
 use ring::digest::{Context, SHA256};
 
 use crate::domain::{Program, Template};
 
 /// The digest of a URL and its headers; another host, header or variable changes it.
 pub(crate) fn digest(url: &str, headers: &[(String, Template)]) -> String {
-    let mut sorted: Vec<(String, &str)> = headers
-        .iter()
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
-        .collect();
-    sorted.sort_unstable();
+    let headers = headers.iter();
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()));
+    let sorted: Vec<(String, &str)> = headers.sorted().collect();
     let parts = sorted
         .iter()
         .flat_map(|(name, value)| [name.as_str(), value]);
@@ -21,15 +20,11 @@ pub(crate) fn digest(url: &str, headers: &[(String, Template)]) -> String {
 
 /// The digest of a program; another argument, variable or directory changes it.
 pub(crate) fn digest_of_program(program: &Program) -> String {
-    let mut env: Vec<(&str, &str)> = program
-        .env
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    env.sort_unstable();
+    let env = program.env.iter();
+    let env = env.map(|(name, value)| (name.as_str(), value.as_str()));
     let args = program.args.iter().flat_map(|arg| ["argument", arg]);
     let env = env
-        .into_iter()
+        .sorted()
         .flat_map(|(name, value)| ["variable", name, value]);
     let cwd = program.cwd.iter().flat_map(|cwd| ["directory", cwd]);
     let parts = args.chain(env).chain(cwd);

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use std::{collections::BTreeMap, fmt};
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName};
@@ -65,15 +66,8 @@ impl ServerConfig {
 
     /// The environment variables in its headers, in order, without duplicates.
     pub fn variables(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for (_, value) in &self.headers {
-            for name in value.variables() {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        names
+        let values = self.headers.iter().map(|(_, value)| value);
+        values.flat_map(Template::variables).unique().collect()
     }
 
     /// Every environment variable that it names.
@@ -286,15 +280,8 @@ impl Program {
 
     /// The variables of longhaul's own environment that it would receive, in order, without duplicates.
     pub fn variables(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for template in self.templates() {
-            for name in template.variables() {
-                if !names.iter().any(|known| known == name) {
-                    names.push(name.to_owned());
-                }
-            }
-        }
-        names
+        let names_in = |it: Template| it.variables().map(str::to_owned).collect::<Vec<_>>();
+        self.templates().flat_map(names_in).unique().collect()
     }
 
     /// Its arguments with variables expanded. An argument that isn't a valid [`Template`], such as an inline script,

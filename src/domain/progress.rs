@@ -1,6 +1,9 @@
 //! Validation of the progress numbers that servers send, and percentages in progress messages.
 
+use std::sync::LazyLock;
+
 use compact_str::CompactString;
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 /// Larger numbers are rejected: above 2^53, a float can't represent every integer.
@@ -76,108 +79,45 @@ const LETTERS_READ: usize = 400;
 /// Fractions that differ by no more than this are the same value, rounded differently.
 const ROUNDING: f64 = 0.01;
 
-/// A token of a text, and whether it follows the previous one without a space.
-#[derive(Debug, PartialEq)]
-struct Token {
-    kind: TokenKind,
-    is_adjacent: bool,
-}
+/// `35%`, `30/50`, `step 3 of 10`, `3 out of 10`. What has a `head` or a `tail` is something else: a negative number, a path,
+/// a date, a version, a time of day.
+static FRACTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let pattern = r"(?ix)
+        (?<head> [\w--[0-9]] | [-\u{2212}/\\.,] | [0-9]\s*: )?
+        (?<done> [0-9][0-9.,]* ) \s*
+        (?:
+            % | percent\b |
+            (?: / | of\b | out\s+of\b ) \s* (?<total> [0-9][0-9.,]* ) (?<tail> [/%]\S* )?
+        )";
+    Regex::new(pattern).ok()
+});
 
-#[derive(Debug, PartialEq)]
-enum TokenKind {
-    Number(f64),
-    Word(String),
-    Sign(char),
-}
-
-/// The fraction done according to a message: `35%`, `30/50`, `step 3 of 10`, `3 out of 10`.
+/// The fraction done according to a message.
 ///
 /// A guess, because MCP gives such text no meaning. `None` if the message has no such text, or contradictory ones.
 pub fn fraction_in(text: &str) -> Option<f64> {
-    let tokens = tokens(text);
-    let mut found = (0..tokens.len()).filter_map(|at| fraction_at(&tokens, at));
+    let end = text.char_indices().nth(LETTERS_READ);
+    let text = text.get(..end.map_or(text.len(), |(at, _)| at))?;
+    let mut found = FRACTION.as_ref()?.captures_iter(text).filter_map(|found| {
+        if found.name("head").or(found.name("tail")).is_some() {
+            return None;
+        }
+        let done = number(found.name("done")?.as_str())?;
+        let total = match found.name("total") {
+            Some(total) => number(total.as_str())?,
+            None => 100.0,
+        };
+        Progress::reported(done, Some(total), None)?.ratio()
+    });
     let fraction = found.next()?;
     found
         .all(|other| (other - fraction).abs() <= ROUNDING)
         .then_some(fraction)
 }
 
-/// The fraction that begins with the number at `at`.
-fn fraction_at(tokens: &[Token], at: usize) -> Option<f64> {
-    let kind = |ahead: usize| tokens.get(at + ahead).map(|token| &token.kind);
-    let number = |ahead: usize| match kind(ahead) {
-        Some(TokenKind::Number(number)) => Some(*number),
-        _ => None,
-    };
-    let is_word =
-        |ahead: usize, word: &str| matches!(kind(ahead), Some(TokenKind::Word(it)) if it == word);
-    let done = number(0)?;
-    let before = |back: usize| Some(&tokens.get(at.checked_sub(back)?)?.kind);
-    // The tail of something else: a negative number, a path, a date, a version, a time of day.
-    let is_tail = match before(1) {
-        Some(TokenKind::Word(_)) => true,
-        Some(TokenKind::Sign(':')) => matches!(before(2), Some(TokenKind::Number(_))),
-        Some(TokenKind::Sign(sign)) => "-\u{2212}/\\.,_".contains(*sign),
-        _ => false,
-    };
-    if is_tail && tokens.get(at).is_some_and(|here| here.is_adjacent) {
-        return None;
-    }
-    if matches!(kind(1), Some(TokenKind::Sign('%'))) || is_word(1, "percent") {
-        return (0.0..=100.0).contains(&done).then_some(done / 100.0);
-    }
-    let (total_at, total) = if matches!(kind(1), Some(TokenKind::Sign('/'))) || is_word(1, "of") {
-        (2, number(2)?)
-    } else if is_word(1, "out") && is_word(2, "of") {
-        (3, number(3)?)
-    } else {
-        return None;
-    };
-    let after = tokens.get(at + total_at + 1);
-    if after
-        .is_some_and(|after| after.is_adjacent && matches!(after.kind, TokenKind::Sign('/' | '%')))
-    {
-        return None;
-    }
-    Progress::reported(done, Some(total), None)?.ratio()
-}
-
-fn tokens(text: &str) -> Vec<Token> {
-    let mut letters = text.chars().take(LETTERS_READ).peekable();
-    let mut tokens: Vec<Token> = Vec::new();
-    let mut is_adjacent = false;
-    while let Some(letter) = letters.next() {
-        if letter.is_whitespace() {
-            is_adjacent = false;
-            continue;
-        }
-        let kind = if letter.is_ascii_digit() {
-            let mut digits = String::from(letter);
-            while let Some(next) = letters.next_if(|it| it.is_ascii_digit() || ".,".contains(*it)) {
-                digits.push(next);
-            }
-            let whole = digits.trim_end_matches(['.', ',']);
-            match number(whole) {
-                Some(number) => TokenKind::Number(number),
-                None => TokenKind::Word(digits),
-            }
-        } else if letter.is_alphabetic() {
-            let mut word = String::from(letter);
-            while let Some(next) = letters.next_if(|it| it.is_alphanumeric()) {
-                word.push(next);
-            }
-            TokenKind::Word(word.to_lowercase())
-        } else {
-            TokenKind::Sign(letter)
-        };
-        tokens.push(Token { kind, is_adjacent });
-        is_adjacent = true;
-    }
-    tokens
-}
-
 /// Parses digits with a decimal point or comma, or with commas between thousands; `None` for versions and the like.
 fn number(digits: &str) -> Option<f64> {
+    let digits = digits.trim_end_matches(['.', ',']);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let groups: Vec<&str> = whole.split(',').collect();
     let (first, rest) = groups.split_first()?;

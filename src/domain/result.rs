@@ -6,13 +6,11 @@
 
 use std::borrow::Cow;
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{base64, text};
-
-/// Base64 characters decoded to find the size of an image: camera metadata before it can be this long.
-const HEAD: usize = 256 * 1024;
 
 /// One content block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,14 +197,7 @@ impl Media<'_> {
         base64::decode_base64(self.data).ok_or(ContentError::NotBase64)
     }
 
-    /// Width and height of an image in pixels, if its first bytes contain them.
-    pub fn dimensions(&self) -> Option<(u32, u32)> {
-        let head = self.data.get(..HEAD.min(self.data.len()))?;
-        let whole = head.len() / 4 * 4;
-        dimensions(&base64::decode_base64(head.get(..whole)?)?)
-    }
-
-    /// A one-line description: type, size in bytes, and image size; sanitized.
+    /// A one-line description: type and size in bytes; sanitized.
     pub fn message(&self) -> String {
         // The media type already includes the kind.
         let mime = if self.mime.is_empty() {
@@ -214,11 +205,7 @@ impl Media<'_> {
         } else {
             self.mime
         };
-        let size = text::bytes(self.size());
-        let dimensions = self
-            .dimensions()
-            .map_or(String::new(), |(width, height)| format!("{width}x{height}"));
-        listed(&[self.uri, mime, &size, &dimensions])
+        listed(&[self.uri, mime, &text::bytes(self.size())])
     }
 
     /// Its entry in the list of types that may be opened.
@@ -260,12 +247,8 @@ impl ResourceLink<'_> {
 
 /// The sanitized non-empty parts, separated by commas.
 fn listed(parts: &[&str]) -> String {
-    let clean: Vec<_> = parts
-        .iter()
-        .map(|part| text::clean_line(part.trim()))
-        .filter(|part| !part.is_empty())
-        .collect();
-    clean.join(", ")
+    let clean = parts.iter().map(|part| text::clean_line(part.trim()));
+    clean.filter(|part| !part.is_empty()).join(", ")
 }
 
 fn string_field<'v>(value: &'v Value, key: &str) -> &'v str {
@@ -299,34 +282,6 @@ fn is_riff(bytes: &[u8], kind: [u8; 4]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(&kind)
 }
 
-/// Width and height of a PNG, GIF or JPEG image in pixels.
-fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
-    let four = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let two = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.get(12..16) == Some(b"IHDR") {
-        return Some((four(16)?, four(20)?));
-    }
-    if bytes.starts_with(b"GIF8") {
-        // GIF is little-endian.
-        return Some((two(6)?.swap_bytes().into(), two(8)?.swap_bytes().into()));
-    }
-    if !bytes.starts_with(&[0xff, 0xd8]) {
-        return None;
-    }
-    // JPEG is a list of segments with their lengths; one of them is the frame header.
-    let mut at = 2;
-    loop {
-        match (bytes.get(at)?, bytes.get(at + 1)?) {
-            (0xff, 0xff) => at += 1,
-            (0xff, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf) => {
-                return Some((two(at + 7)?.into(), two(at + 5)?.into()));
-            }
-            (0xff, _) => at += 2 + usize::from(two(at + 2)?),
-            _ => return None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -349,27 +304,14 @@ mod tests {
 
     #[test]
     fn describes_images_by_type_and_size() {
-        let gif = b"GIF89a\x2c\x01\x0a\x00rest";
-        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x11\x08\0\x50\0\xa0rest";
         for (mime, bytes, message) in [
-            ("image/png", PNG, "image/png, 25 B, 640x480"),
-            ("image/gif", gif, "image/gif, 14 B, 300x10"),
-            ("image/jpeg", jpeg, "image/jpeg, 22 B, 160x80"),
+            ("image/png", PNG, "image/png, 25 B"),
             ("image/png", b"no picture", "image/png, 10 B"),
             ("image/\u{1b}[2J", b"", "image/\u{fffd}[2J, 0 B"),
         ] {
             let block = image(mime, bytes);
             assert_eq!(ContentBlock::parse(&block).message(), message);
             assert_eq!(media(&block).bytes().unwrap(), bytes);
-        }
-        // Invalid segment lengths and cut files.
-        for bytes in [
-            &b"\xff\xd8\xff\xe0\xff\xff"[..],
-            b"\xff\xd8\xff\xe0\0\0",
-            b"GIF8",
-            &PNG[..20],
-        ] {
-            assert_eq!(media(&image("image/png", bytes)).dimensions(), None);
         }
     }
 

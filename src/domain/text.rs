@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
+use itertools::Itertools as _;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -465,9 +466,7 @@ pub fn bytes(count: impl TryInto<u64>) -> String {
 /// `2 paused, 1 new`: the counts that are not 0.
 pub fn counts(parts: &[(usize, &str)]) -> String {
     let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, word)| format!("{} {word}", grouped(*count)))
-        .collect();
+    let mut parts = parts.map(|(count, word)| format!("{} {word}", grouped(*count)));
     parts.join(", ")
 }
 
@@ -487,8 +486,7 @@ pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String
             _ => format!("{piece}{flags}"),
         }
     };
-    let pieces: Vec<String> = pieces.iter().enumerate().map(piece).collect();
-    pieces.join("`")
+    pieces.iter().enumerate().map(piece).join("`")
 }
 
 #[cfg(test)]

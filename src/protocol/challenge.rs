@@ -2,7 +2,10 @@
 //!
 //! Sources: RFC 9110, section 11.6.1; RFC 6750, section 3; RFC 9728, section 5.1.
 
-use crate::domain::text::is_token;
+use std::sync::LazyLock;
+
+use itertools::Itertools as _;
+use regex::Regex;
 
 /// A `Bearer` challenge; no text is sanitized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,21 +23,21 @@ impl Challenge {
     pub fn parse<'h>(values: impl IntoIterator<Item = &'h str>) -> Option<Self> {
         let mut found: Option<Self> = None;
         for value in values {
-            let mut rest = value;
             let mut is_bearer = false;
-            while let Some((item, after)) = next(rest) {
-                rest = after;
-                match item {
-                    Item::Scheme(scheme) => {
-                        is_bearer = scheme.eq_ignore_ascii_case("bearer");
-                        if is_bearer {
-                            found.get_or_insert_default();
-                        }
+            for item in ITEM.iter().flat_map(|item| item.captures_iter(value)) {
+                let Some(word) = item.name("word") else {
+                    continue;
+                };
+                let quoted = item.name("quoted").map(|it| unquoted(it.as_str()));
+                let plain = || Some(item.name("plain")?.as_str().to_owned());
+                if let Some(text) = quoted.or_else(plain) {
+                    if let Some(found) = found.as_mut().filter(|_| is_bearer) {
+                        found.set_parameter(word.as_str(), text);
                     }
-                    Item::Parameter(name, text) => {
-                        if let Some(found) = found.as_mut().filter(|_| is_bearer) {
-                            found.set_parameter(name, text);
-                        }
+                } else {
+                    is_bearer = word.as_str().eq_ignore_ascii_case("bearer");
+                    if is_bearer {
+                        found.get_or_insert_default();
                     }
                 }
             }
@@ -53,7 +56,7 @@ impl Challenge {
             "resource_metadata" => &mut self.resource_metadata,
             "error" => &mut self.error,
             "scope" => {
-                let scope = scopes(&text).collect::<Vec<_>>().join(" ");
+                let scope = scopes(&text).join(" ");
                 self.scope.get_or_insert(scope).truncate(SCOPE_BYTES);
                 return;
             }
@@ -77,66 +80,26 @@ pub fn scopes(text: &str) -> impl Iterator<Item = &str> {
 
 /// The scopes of both texts without duplicates, those of `first` first.
 pub fn merge_scopes(first: &str, second: &str) -> String {
-    let mut all: Vec<&str> = Vec::new();
-    for scope in scopes(first).chain(scopes(second)) {
-        if !all.contains(&scope) {
-            all.push(scope);
-        }
-    }
-    all.join(" ")
+    scopes(first).chain(scopes(second)).unique().join(" ")
 }
 
-enum Item<'t> {
-    Scheme(&'t str),
-    Parameter(&'t str, String),
-}
+/// A scheme, a parameter whose quoted value may lack its closing quote, or garbage up to the next comma.
+static ITEM: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let pattern = r#"(?xs)
+        (?<word> [-!\#$%&'*+.^_`|~0-9A-Za-z]+ )
+        (?: [\ \t]* = [\ \t]* (?: "(?<quoted> (?: [^"\\] | \\. )* )"? | (?<plain> [^,\ \t]* ) ) )?
+        | [^,\ \t] [^,]*"#;
+    Regex::new(pattern).ok()
+});
 
-/// Parses the next scheme or parameter of a list of challenges; also returns the remaining text.
-fn next(mut text: &str) -> Option<(Item<'_>, &str)> {
-    let (word, rest) = loop {
-        text = text.trim_start_matches([' ', '\t', ',']);
-        let end = text.find(|letter| !is_token(letter)).unwrap_or(text.len());
-        let (word, rest) = text.split_at_checked(end)?;
-        if !word.is_empty() {
-            break (word, rest);
-        }
-        if text.is_empty() {
-            return None;
-        }
-        // Neither: a token68 value or garbage. Skip it.
-        text = text.trim_start_matches(|letter| letter != ',');
-    };
-    let value = rest
-        .trim_start_matches([' ', '\t'])
-        .strip_prefix('=')
-        .map(|value| value.trim_start_matches([' ', '\t']));
-    match value {
-        Some(value) => {
-            let (value, rest) = if let Some(quoted) = value.strip_prefix('"') {
-                unquoted(quoted)
-            } else {
-                let end = value.find([',', ' ', '\t']).unwrap_or(value.len());
-                let (value, rest) = value.split_at_checked(end)?;
-                (value.to_owned(), rest)
-            };
-            Some((Item::Parameter(word, value), rest))
-        }
-        None => Some((Item::Scheme(word), rest)),
-    }
-}
-
-/// Parses a quoted string up to its closing quote, or to the end if there is none.
-fn unquoted(text: &str) -> (String, &str) {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '"' => return (value, text.get(at + 1..).unwrap_or_default()),
-            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
-            letter => value.push(letter),
-        }
-    }
-    (value, "")
+/// The value of a quoted string.
+fn unquoted(text: &str) -> String {
+    let mut letters = text.chars();
+    let value = std::iter::from_fn(|| match letters.next()? {
+        '\\' => letters.next(),
+        letter => Some(letter),
+    });
+    value.collect()
 }
 
 #[cfg(test)]

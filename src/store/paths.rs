@@ -12,6 +12,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use itertools::Itertools as _;
+
 use super::StoreError;
 use crate::domain::{ServerName, Wall};
 
@@ -242,9 +244,7 @@ impl Paths {
             let name = entry.file_name();
             Some(name.to_str()?.strip_suffix(".db")?.to_owned())
         };
-        let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
-        names.sort();
-        Ok(names)
+        Ok(entries.flatten().filter_map(name).sorted().collect())
     }
 
     /// The size of the session on disk in bytes, including its write-ahead log and traces.

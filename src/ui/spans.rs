@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use crate::{
-    app::matches_in,
+    app::Search,
     domain::text::{cut, width},
 };
 
@@ -60,19 +60,18 @@ pub(crate) fn slice<'t>(spans: &[Span<'t>], bytes: Range<usize>) -> Vec<Span<'t>
 }
 
 /// Highlights the matches of a search in a line that contains one; if it is beyond these spans, all of them.
-pub(crate) fn highlight<'t>(spans: Vec<Span<'t>>, search: &str, found: Style) -> Vec<Span<'t>> {
+pub(crate) fn highlight<'t>(spans: Vec<Span<'t>>, search: &Search, found: Style) -> Vec<Span<'t>> {
     let patch = |span: Span<'t>| span.patch_style(found);
     let text = plain(&spans);
-    let matches = matches_in(&text, search);
-    if matches.is_empty() {
+    if !search.is_in(&text) {
         return spans.into_iter().map(patch).collect();
     }
     let mut out = Vec::new();
     let mut past = 0;
-    for (from, to) in matches {
-        out.extend(slice(&spans, past..from));
-        out.extend(slice(&spans, from..to).into_iter().map(patch));
-        past = to;
+    for found in search.matches_in(&text) {
+        out.extend(slice(&spans, past..found.start));
+        past = found.end;
+        out.extend(slice(&spans, found).into_iter().map(patch));
     }
     out.extend(slice(&spans, past..text.len()));
     out
@@ -102,8 +101,9 @@ mod tests {
     #[test]
     fn highlights_matches_across_styles() {
         let found = Style::new().add_modifier(Modifier::REVERSED);
-        let shown = |search| {
-            let spans = highlight(line(), search, found).into_iter();
+        let text = |searched| Search::new(searched).unwrap();
+        let shown = |searched| {
+            let spans = highlight(line(), &text(searched), found).into_iter();
             let is_found = |span: &Span<'_>| span.style.add_modifier.contains(Modifier::REVERSED);
             let marked: Vec<Span<'_>> = spans.filter(is_found).collect();
             plain(&marked)
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(shown("é日"), "é日");
         // A match beyond these spans.
         assert_eq!(shown("x"), "abcdé日本");
-        assert_eq!(plain(&highlight(line(), "c", found)), "abcdé日本");
+        assert_eq!(plain(&highlight(line(), &text("c"), found)), "abcdé日本");
     }
 }

@@ -1,5 +1,6 @@
 //! New forms, and what they take from the tools of a server and from earlier calls.
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -154,15 +155,11 @@ impl CallForm {
         let is_same = |task: &&Task| {
             Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
         };
-        let mut tasks: Vec<_> = tasks.filter(is_same).collect();
-        tasks.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
-        let mut seen: Vec<&str> = Vec::new();
-        tasks.retain(|task| {
-            let is_new = !seen.contains(&task.arguments.as_str());
-            seen.push(&task.arguments);
-            is_new
-        });
         tasks
+            .filter(is_same)
+            .sorted_by_key(|task| std::cmp::Reverse((task.created_at, &task.id)))
+            .unique_by(|task| &task.arguments)
+            .collect()
     }
 
     /// Fills in the arguments of the next older call; returns `None` if there is none.

@@ -1,15 +1,18 @@
 //! The search line.
 
-use crate::app::{Field, State, input::moves::find_from_here, key_press::KeyPress, keymap::Action};
+use crate::app::{
+    Field, Search, State, input::moves::find_from_here, key_press::KeyPress, keymap::Action,
+};
 
 pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
         Some(Action::Accept) => {
             let typed = field.text().trim();
-            state.detail.search = (!typed.is_empty()).then(|| typed.to_owned());
-            if state.detail.search.is_some() {
-                find_from_here(state);
+            state.detail.search = Search::new(typed);
+            if state.detail.search.is_none() && !typed.is_empty() {
+                state.reply("this text is too long to search for");
             }
+            find_from_here(state);
         }
         Some(Action::Back) => state.detail.search = None,
         _ => {

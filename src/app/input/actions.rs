@@ -4,7 +4,7 @@ use crate::domain::text;
 
 use super::{
     super::{
-        Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, SortKey, State,
+        Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SortKey, State,
         TerminalCommand,
         availability::{part_here, why_not},
         detail::print_text,
@@ -229,8 +229,8 @@ fn open_layer(state: &mut State, action: Action) -> bool {
         }
         Action::FindTool => find_tool(state),
         Action::Search => {
-            let typed = Field::new(state.detail.search.clone().unwrap_or_default());
-            state.dialogs.stack.push(Overlay::Search(typed));
+            let typed = state.detail.search.as_ref().map_or("", Search::text);
+            state.dialogs.stack.push(Overlay::Search(Field::new(typed)));
         }
         Action::Views => state.dialogs.open_menu(Menu::Views),
         Action::NewCall => new_call(state),

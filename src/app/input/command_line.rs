@@ -1,5 +1,7 @@
 //! Commands with arguments in the palette. They are those of the command line.
 
+use itertools::Itertools as _;
+
 use crate::domain::{ServerName, TaskId, server_url};
 
 use super::{
@@ -121,8 +123,7 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
                 state.list.grouping = *by;
                 select::arrange(state);
             } else {
-                let names: Vec<&str> = Grouping::ALL.iter().map(|by| by.name()).collect();
-                let names = names.join(", ");
+                let names = Grouping::ALL.iter().map(|by| by.name()).join(", ");
                 state.reply(format!("can't group by {rest:?}; expected one of: {names}"));
             }
         }
@@ -131,8 +132,7 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
                 state.list.sort = *key;
                 select::arrange(state);
             } else {
-                let keys: Vec<&str> = SortKey::ALL.iter().map(|key| key.label()).collect();
-                let keys = keys.join(", ");
+                let keys = SortKey::ALL.iter().map(|key| key.label()).join(", ");
                 state.reply(format!("can't sort by {rest:?}; expected one of: {keys}"));
             }
         }

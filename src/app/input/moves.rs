@@ -3,9 +3,9 @@
 use crate::domain::{ServerName, text};
 
 use super::super::{
-    Action, Document, Focus, Match, Pane, PaneHeights, State, Tab,
+    Action, Document, Focus, Match, Pane, PaneHeights, Search, State, Tab,
     detail::{entry_text, result_document, tab_lines},
-    finds, lanes,
+    lanes,
     requests::{check_config, is_reachable, request_tools},
     select,
     typed_line::TypedLineError,
@@ -220,8 +220,8 @@ pub(in crate::app) fn show_tools(state: &mut State, server: ServerName) {
 }
 
 /// The matches of the search as scroll positions, in ascending order.
-pub(super) fn matching(state: &State) -> Vec<usize> {
-    let (Some(search), Some(task_row)) = (&state.detail.search, state.selected()) else {
+fn matching(state: &State, search: &Search) -> Vec<usize> {
+    let Some(task_row) = state.selected() else {
         return Vec::new();
     };
     if state.detail.tab == Tab::Log {
@@ -229,28 +229,30 @@ pub(super) fn matching(state: &State) -> Vec<usize> {
             .selected_log()
             .iter()
             .flat_map(|log| log.entries.iter().rev().enumerate())
-            .filter(|(_, entry)| finds(&entry_text(entry), search))
+            .filter(|(_, entry)| search.is_in(&entry_text(entry)))
             .map(|(back, _)| back)
             .collect();
     }
     tab_lines(state, task_row)
         .iter()
         .enumerate()
-        .filter(|(_, line)| finds(line, search))
+        .filter(|(_, line)| search.is_in(line))
         .map(|(down, _)| down)
         .collect()
 }
 
 pub(in crate::app) fn find_from_here(state: &mut State) {
+    let Some(search) = state.detail.search.clone() else {
+        return;
+    };
     let (_, rows) = page_rows(state);
-    let query = state.detail.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        return match document.search(&query, rows) {
+        return match document.search(&search, rows) {
             Some(found) => answer_match(state, found),
-            None => state.reply(format!("no match for {query:?} here")),
+            None => state.reply(format!("no match for {:?} here", search.text())),
         };
     }
-    let positions = matching(state);
+    let positions = matching(state, &search);
     let here = state.detail.scroll;
     let next = positions.iter().find(|position| **position >= here);
     if let Some(position) = next.or(positions.first()) {
@@ -262,23 +264,25 @@ pub(in crate::app) fn find_from_here(state: &mut State) {
             }
             _ => "",
         };
-        state.reply(format!("no match for {query:?} here{more}"));
+        state.reply(format!("no match for {:?} here{more}", search.text()));
     }
 }
 
 /// Goes to the next match: back in time in a log, down in a text.
 pub(super) fn find(state: &mut State, forward: bool) {
+    let Some(search) = state.detail.search.clone() else {
+        return;
+    };
     let (_, rows) = page_rows(state);
-    let query = state.detail.search.clone().unwrap_or_default();
     if let Some(document) = document(state) {
-        let found = document.search_next(&query, forward, rows);
+        let found = document.search_next(&search, forward, rows);
         let hits = document.hits();
         return match found {
             Some(found) => answer_match(state, found),
             None => no_further(state, hits, forward),
         };
     }
-    let positions = matching(state);
+    let positions = matching(state, &search);
     let here = state.detail.scroll;
     let next = if forward {
         positions.iter().find(|position| **position > here)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -63,12 +64,8 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, 
         .find(|question| question.key == key)
         .copied()
         .ok_or_else(|| {
-            let keys: Vec<&str> = open.iter().map(|question| question.key.as_str()).collect();
-            let keys = if keys.is_empty() {
-                "none".to_owned()
-            } else {
-                keys.join(", ")
-            };
+            let keys = open.iter().map(|question| &question.key).join(", ");
+            let keys = if keys.is_empty() { "none" } else { &keys };
             CliError::usage(format!(
                 "{id} has no open question {key:?}; open questions: {keys}"
             ))

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use itertools::Itertools as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -129,14 +130,11 @@ fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
     let host = args.agent_host.as_deref().unwrap_or_default();
     let files = files_of(Some(host));
     if files.is_empty() {
-        let known: Vec<&str> = host_names().collect();
-        let message = if known.contains(&host) {
+        let message = if host_names().any(|known| known == host) {
             format!("no {host} configuration found (start {host} once to create one)")
         } else {
-            format!(
-                "unknown agent host {host:?}; expected one of: {}",
-                known.join(", ")
-            )
+            let known = host_names().join(", ");
+            format!("unknown agent host {host:?}; expected one of: {known}")
         };
         return Err(CliError::usage(message));
     }

@@ -9,8 +9,12 @@ pub(crate) mod locations;
 mod reason;
 mod server;
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use self::{
@@ -392,11 +396,8 @@ impl EntryReport {
             Endpoint::Http { url, .. } => ("http", url.clone()),
             Endpoint::Stdio(program) => ("stdio", consent::command_line(program)),
         };
-        let mut variables = endpoint.variables();
-        variables.sort();
-        variables.dedup();
         (self.kind, self.location) = (Some(kind), Some(location));
-        self.variables = variables;
+        self.variables = endpoint.variables().into_iter().sorted().dedup().collect();
     }
 
     pub(crate) fn is_imported(&self) -> bool {
@@ -412,18 +413,16 @@ impl EntryReport {
             _ => self.name.clone(),
         };
         let location = self.location.as_deref().map(server_url::redacted);
-        let location = location.into_iter().map(std::borrow::Cow::into_owned);
         let needs = self.needs.iter().filter(|_| shows_needs);
-        let parts: Vec<String> = location
-            .chain(self.notes.iter().chain(needs).cloned())
-            .collect();
+        let notes = self.notes.iter().chain(needs).map(Cow::from);
+        let parts = location.into_iter().chain(notes).join("; ");
         let name = if name.is_empty() {
             String::new()
         } else {
             format!(" {name}")
         };
         let outcome = self.outcome.label();
-        text::clean_line(&format!("{outcome}{name}: {}", parts.join("; "))).into_owned()
+        text::clean_line(&format!("{outcome}{name}: {parts}")).into_owned()
     }
 }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -213,12 +214,7 @@ impl Proxies {
         self.roots = open;
         let answered: BTreeMap<u64, RootsAsked> = answered;
         let parts = |asked: RootsAsked| {
-            let mut roots: Vec<Value> = Vec::new();
-            for root in asked.roots.values().flatten() {
-                if !roots.contains(root) {
-                    roots.push(root.clone());
-                }
-            }
+            let roots: Vec<Value> = asked.roots.values().flatten().unique().cloned().collect();
             AnsweredRoots {
                 server: asked.server,
                 requests: asked.requests,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use itertools::Itertools as _;
+
 use crate::{
     auth::TokenState,
     domain::{
@@ -120,15 +122,12 @@ impl Driver<'_> {
     }
 
     pub(super) fn unknown_server(&self, name: &ServerName) -> RequestError {
-        let known: Vec<&str> = self
-            .links
-            .iter()
-            .map(|linked| linked.link.record().name.as_str())
-            .collect();
+        let mut known = self.links.iter().map(|it| &it.link.record().name);
+        let known = known.join(", ");
         let known = if known.is_empty() {
-            "no server yet".to_owned()
+            "no server yet"
         } else {
-            known.join(", ")
+            &known
         };
         RequestError::Usage(format!(
             "no server named {name} in this session (it has {known}); give its URL with -s URL"

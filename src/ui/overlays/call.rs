@@ -1,5 +1,6 @@
 //! The new-call dialog: choose a server, choose a tool, fill in the arguments.
 
+use itertools::Itertools as _;
 use ratatui::text::Line;
 
 use super::{
@@ -225,9 +226,7 @@ pub(super) fn put_hidden(window: &mut Region<'_>, above: usize, below: usize) {
     let [up, down] = window.theme.glyphs.arrows;
     let hidden = [(above, up), (below, down)].into_iter();
     let hidden = hidden.filter(|(count, _)| *count > 0);
-    let signs: Vec<String> = hidden
-        .map(|(count, sign)| format!("{sign}{count}"))
-        .collect();
+    let mut signs = hidden.map(|(count, sign)| format!("{sign}{count}"));
     window.put_note(0, signs.join(" "));
 }
 

@@ -9,7 +9,7 @@ use super::super::{
     theme::Role,
 };
 use crate::{
-    app::{Document, DocumentLine, Focus, LineKind, State, TaskRow, finds},
+    app::{Document, DocumentLine, Focus, LineKind, Search, State, TaskRow},
     domain::text,
     ui::wrap::wrap,
 };
@@ -21,14 +21,14 @@ const GUTTER: u16 = 3;
 #[derive(Clone, Copy)]
 pub(super) struct TextStyle<'s> {
     pub(super) is_wrapping: bool,
-    pub(super) search: Option<&'s str>,
+    pub(super) search: Option<&'s Search>,
 }
 
 impl<'s> TextStyle<'s> {
     pub(super) fn of(state: &'s State) -> Self {
         Self {
             is_wrapping: state.detail.text.is_wrapping,
-            search: state.detail.search.as_deref(),
+            search: state.detail.search.as_ref(),
         }
     }
 }
@@ -117,8 +117,7 @@ pub(super) fn put_text(
     if !style.is_wrapping {
         spans = fit(spans.into(), available, region.theme.glyphs.more).spans;
     }
-    let is_found = |search: &&str| !search.is_empty() && finds(&whole, search);
-    if let Some(search) = style.search.filter(is_found) {
+    if let Some(search) = style.search.filter(|it| it.is_in(&whole)) {
         spans = highlight(spans, search, region.theme.style(Role::Found));
     }
     if !style.is_wrapping {

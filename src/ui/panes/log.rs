@@ -7,7 +7,7 @@ use ratatui::{
 
 use super::document::TextStyle;
 use crate::{
-    app::{Action, State, TaskLog, TaskRow, finds},
+    app::{Action, Search, State, TaskLog, TaskRow},
     domain::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel, text},
     ui::{
         region::Region,
@@ -109,12 +109,12 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
 }
 
 /// Highlights the matches in an entry that contains any; if they are split or beyond the edge, its first line.
-fn highlight_entry(theme: Theme, lines: &mut [Line<'_>], columns: usize, search: &str) {
+fn highlight_entry(theme: Theme, lines: &mut [Line<'_>], columns: usize, search: &Search) {
     let whole: String = lines.iter().map(|line| plain(&line.spans)).collect();
-    if search.is_empty() || !finds(&whole, search) {
+    if !search.is_in(&whole) {
         return;
     }
-    let contains = |line: &Line<'_>| finds(&plain(&line.spans), search);
+    let contains = |line: &Line<'_>| search.is_in(&plain(&line.spans));
     for line in lines.iter_mut() {
         *line = fit(std::mem::take(line), columns, theme.glyphs.more);
     }
@@ -140,8 +140,8 @@ fn log_footer(region: &mut Region<'_>, state: &State, back: usize) {
         format!("not following ({key})")
     };
     region.put_note(row, follow);
-    if let Some(search) = state.detail.search.as_deref() {
-        let keys = format!("/{search}  n next  N previous");
+    if let Some(search) = &state.detail.search {
+        let keys = format!("/{}  n next  N previous", search.text());
         region.put(0, row, theme.span(keys, Role::Dim));
     }
 }

@@ -1,5 +1,6 @@
 //! The tools pane: a server's tools and the details of the selected one.
 
+use itertools::Itertools as _;
 use ratatui::text::Line;
 
 use super::{
@@ -68,9 +69,7 @@ pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
     let below = list.len().saturating_sub(above + available);
     let hidden = [(above, up), (below, down)].into_iter();
     let hidden = hidden.filter(|(count, _)| *count > 0);
-    let hidden: Vec<String> = hidden
-        .map(|(count, sign)| format!("{count} more {sign}"))
-        .collect();
+    let mut hidden = hidden.map(|(count, sign)| format!("{count} more {sign}"));
     title.push_span(theme.span(format!("   {}", hidden.join("  ")), Role::Dim));
     region.put(1, 0, title);
     let mut part = region.region(1, 2, left.saturating_sub(1), list_rows);

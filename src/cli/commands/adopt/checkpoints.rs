@@ -4,6 +4,7 @@
 //! after a yes, and only once no other client is working on it. A task whose arguments are not listed is never called,
 //! because the server finds the checkpoint by them.
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use super::start;
@@ -139,16 +140,13 @@ fn select(
     let Some(id) = &args.server_task else {
         return Ok(listed.into_iter().filter(|it| it.is_unsettled).collect());
     };
-    let ids: Vec<String> = listed.iter().map(|it| it.id.clone()).collect();
+    let ids = listed.iter().map(|it| &it.id).join(", ");
     match listed.into_iter().find(|it| it.id == *id) {
         Some(it) => Ok(vec![it]),
         None => Err(CliError::usage(format!(
             "{} has no task {id} for that client; it lists {}",
             server.name,
-            match ids.as_slice() {
-                [] => "nothing".to_owned(),
-                _ => ids.join(", "),
-            }
+            if ids.is_empty() { "nothing" } else { &ids }
         ))),
     }
 }

@@ -5,6 +5,7 @@ mod start;
 
 use std::{io::Read as _, path::Path};
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use crate::{
@@ -135,15 +136,12 @@ fn select_tasks(
     tasks: Vec<ClientTask>,
     named: Option<&str>,
 ) -> Result<Vec<ClientTask>, ClientStateError> {
-    let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
+    let ids = tasks.iter().map(|task| &task.id).join(", ");
     let is_selected = |task: &ClientTask| named.is_none_or(|id| task.id == id);
     let tasks: Vec<ClientTask> = tasks.into_iter().filter(is_selected).collect();
     if let (Some(id), []) = (named, tasks.as_slice()) {
-        let ids = ids.join(", ");
-        return Err(ClientStateError::NoTask {
-            id: id.to_owned(),
-            ids,
-        });
+        let id = id.to_owned();
+        return Err(ClientStateError::NoTask { id, ids });
     }
     match tasks.iter().find(|task| task.client_id().is_none()) {
         Some(task) => Err(ClientStateError::NoClientId(task.tool.clone())),
@@ -161,9 +159,7 @@ async fn build_offers(
 ) -> Result<Vec<(ClientTask, Option<Offer>)>, CliError> {
     let convention = context.config()?.convention(&server.name);
     let client_of = |task: &ClientTask| task.client_id().unwrap_or_default().to_owned();
-    let mut clients: Vec<String> = tasks.iter().map(client_of).collect();
-    clients.sort();
-    clients.dedup();
+    let clients: Vec<String> = tasks.iter().map(client_of).sorted().dedup().collect();
     let tools_of: Vec<String> = tasks.iter().map(|task| task.tool.clone()).collect();
     let (lists, tools) =
         checkpoints::fetch_checkpoints(context, server, &clients, &tools_of).await?;

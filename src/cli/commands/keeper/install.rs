@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use itertools::Itertools as _;
 use serde_json::json;
 
 use crate::{
@@ -125,11 +126,8 @@ impl Service {
     /// A unit file (systemd.service(5)). A keeper without work exits with 0 and is not started again until the next boot;
     /// one that may not run, because another one does, is not started again either.
     fn unit(&self) -> String {
-        let command: Vec<String> = self
-            .arguments()
-            .iter()
-            .map(|word| unit_word(word))
-            .collect();
+        let arguments = self.arguments();
+        let command = arguments.iter().map(|word| unit_word(word)).join(" ");
         let config = self.config.as_ref().map_or(String::new(), |path| {
             let setting = format!("{}={}", config::PATH_VARIABLE, path.display());
             format!("Environment={}\n", unit_word(&setting))
@@ -150,7 +148,7 @@ impl Service {
              [Install]\n\
              WantedBy=default.target\n",
             self.session,
-            command.join(" "),
+            command,
             code::REFUSED,
         )
     }

@@ -22,6 +22,9 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
 /// While a call is silent, this stream may be on a dead connection too; it is looked after at most this often.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How long a stream that was opened from a cursor replays. Then one without a cursor takes its place: at several SDKs, the
+/// former brings nothing but the replay, although it stays open.
+const REPLAYS_FOR: Duration = Duration::from_millis(500);
 /// One that brought something, or stood for as long as the longest wait, is asked for again after this.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
@@ -37,6 +40,10 @@ pub(super) struct Standalone {
     session_number: u64,
     is_opened: bool,
     since: Mono,
+    /// When it was opened from a cursor, until another one has been requested in its place.
+    resumed_at: Option<Mono>,
+    /// The next one is requested without a cursor.
+    is_bare_next: bool,
     /// When it may be requested again.
     pub(super) next: Mono,
     /// Times in a row that it ended or was refused without having brought anything.
@@ -95,9 +102,15 @@ impl Standalone {
         self.next = self.next.min(now);
     }
 
-    /// It was requested.
-    pub(super) fn requested(&mut self, exchange: ExchangeId, now: Mono) {
+    /// Whether the next request has no cursor, which is so once.
+    pub(super) fn take_bare(&mut self) -> bool {
+        std::mem::take(&mut self.is_bare_next)
+    }
+
+    /// It was requested, from a cursor or without one.
+    pub(super) fn requested(&mut self, exchange: ExchangeId, is_resumed: bool, now: Mono) {
         (self.on, self.is_opened, self.since) = (Some(exchange), false, now);
+        self.resumed_at = is_resumed.then_some(now);
         (self.last_byte, self.longest_silence) = (now, None);
     }
 
@@ -106,6 +119,7 @@ impl Standalone {
         // Any other response ends at once, and the stream is requested again later.
         self.is_opened = is_stream;
         self.last_byte = now;
+        self.resumed_at = self.resumed_at.map(|_| now);
         self.kept.take_if(|_| is_stream)
     }
 
@@ -136,6 +150,19 @@ impl Standalone {
         on
     }
 
+    /// When a stream without a cursor is to take its place.
+    pub(super) fn replayed_at(&self) -> Option<Mono> {
+        let at = self
+            .resumed_at
+            .filter(|_| self.is_on() && self.is_opened && self.kept.is_none())?;
+        Some(at.after(REPLAYS_FOR))
+    }
+
+    /// Its replay is over: the next one has no cursor.
+    pub(super) fn replayed(&mut self) {
+        (self.resumed_at, self.is_bare_next) = (None, true);
+    }
+
     /// Whether its connection should be checked while a call is silent.
     pub(super) fn wants_check(&self, now: Mono) -> bool {
         let is_due = |at: Mono| now.since(at) >= CHECK_EVERY;
@@ -156,6 +183,12 @@ impl Standalone {
     pub(super) fn request_later(&mut self, now: Mono, at_least: Duration, rng: &mut fastrand::Rng) {
         let has_stood = now.since(self.since) >= LAST_WAIT;
         if self.is_opened && has_stood {
+            self.failures = 0;
+        }
+        let is_fresh = |at: Mono| self.is_opened && now.since(at) < REPLAYS_FOR;
+        if self.resumed_at.is_some_and(is_fresh) {
+            // It ended right after the replay.
+            self.replayed();
             self.failures = 0;
         }
         let wait = match self.failures {

@@ -1,8 +1,9 @@
 //! The standalone stream: the one of a bare GET, on which a server of the stateful era sends what belongs to no call.
 //!
 //! It is open while anything runs there. Where it can be resumed stands in the link's record and is saved together with
-//! what its events changed. Its requests come out of a budget of its own, so that a server that ends it again and again
-//! takes nothing from the calls.
+//! what its events changed. After a break it is opened from its cursor for what was missed, and then without one for
+//! what follows: at several SDKs, a resumed stream brings nothing but its replay. Its requests come out of a budget of
+//! its own, so that a server that ends it again and again takes nothing from the calls.
 //!
 //! Source: MCP 2025-11-25, basic/transports, listening for messages from the server.
 
@@ -10,7 +11,7 @@ use core::time::Duration;
 
 use super::Link;
 use crate::{
-    domain::{Era, Mono, Phase, ProtocolVersion, StandaloneStream},
+    domain::{Cursors, Era, Mono, Phase, ProtocolVersion, StandaloneStream},
     link::{
         active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
         io::ExchangeId, time::earliest,
@@ -58,9 +59,22 @@ impl Link {
         };
         if self.exit.is_leaving || is_of_another && self.standalone.is_on() || !is_wanted(self) {
             self.close_standalone();
-            if self.exit.is_leaving || !is_wanted(self) {
+            if self.exit.is_leaving {
                 return;
             }
+            if !is_wanted(self) {
+                // What comes until it is opened again is about nothing that runs here.
+                let known = self.standalone_record();
+                if known.cursors != Cursors::default() {
+                    known.cursors = Cursors::default();
+                    self.record_changed();
+                }
+                return;
+            }
+        }
+        if (self.standalone.replayed_at()).is_some_and(|at| self.now.mono >= at) {
+            self.standalone.replayed();
+            self.recheck_standalone();
         }
         let is_dead = self.standalone.silent_at();
         if is_dead.is_some_and(|at| self.now.mono >= at) {
@@ -85,11 +99,14 @@ impl Link {
         {
             return;
         }
+        let is_bare = self.standalone.take_bare();
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
-        let cursor = cursors.data.as_ref().or(cursors.first.as_ref()).cloned();
+        let cursor = cursors.data.as_ref().or(cursors.first.as_ref());
+        let cursor = cursor.filter(|_| !is_bare).cloned();
+        let is_resumed = cursor.is_some();
         let exchange = self.send_now(RequestKind::Standalone, Method::Get { cursor });
-        self.standalone.requested(exchange, now);
+        self.standalone.requested(exchange, is_resumed, now);
     }
 
     /// What is known of the stream in the present session.
@@ -183,8 +200,8 @@ impl Link {
         if refusal.is_some_and(|it| !is_temporary(it.status) && is_sure(it.status)) {
             let known = self.standalone_record();
             // An unknown cursor is refused in many ways; without one only the stream itself can be.
-            known.is_absent = known.cursors == crate::domain::Cursors::default();
-            known.cursors = crate::domain::Cursors::default();
+            known.is_absent = known.cursors == Cursors::default();
+            known.cursors = Cursors::default();
             self.record_changed();
         }
         let asked_for = Duration::from_millis(self.standalone_record().retry_ms.unwrap_or(0));
@@ -219,6 +236,7 @@ impl Link {
         let standalone = &self.standalone;
         let awaited = standalone.awaited_until().filter(|at| *at > self.now.mono);
         let due = earliest(standalone.silent_at(), awaited);
+        let due = earliest(due, standalone.replayed_at());
         let is_wanted = !standalone.is_on()
             && self.connection == ConnectionState::Ready
             && !self.exit.is_leaving

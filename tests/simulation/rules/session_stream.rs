@@ -616,3 +616,53 @@ fn steps_on_the_standalone_stream_count_unless_the_call_has_its_own() {
         assert_eq!(shown, Some(if own_steps { 1.0 } else { 2.0 }));
     }
 }
+
+/// Several SDKs bring nothing but the replay on a stream that was opened from a cursor, whether it stays open or not.
+#[test]
+fn a_bare_stream_follows_a_replay() {
+    let with_call = || {
+        let mut bench = listening(&Bench::known(), Standalone::Opens);
+        let (call, token) = bench.call("steps");
+        let (get, _) = bench.last_get();
+        bench.bring(call, opened());
+        bench.step(get, "7", &token, 1);
+        bench.standalone = Standalone::Waits;
+        bench.broken(get);
+        bench.secs(1);
+        assert_eq!(bench.last_get().1, "7");
+        (bench, call, token)
+    };
+    // It ends after the replay.
+    let (mut bench, ..) = with_call();
+    let (replay, _) = bench.last_get();
+    bench.bring(replay, opened());
+    bench.bring(replay, ExchangeEvent::Ended);
+    bench.secs(1);
+    assert_eq!(bench.last_get().1, "");
+    // It stays open, and the server serves no other beside it.
+    let (mut bench, ..) = with_call();
+    let (replay, _) = bench.last_get();
+    bench.bring(replay, opened());
+    bench.secs(1);
+    let (bare, cursor) = bench.last_get();
+    assert_eq!(cursor, "");
+    assert!(!bench.closed.contains(&replay));
+    bench.bring(bare, refused(409));
+    bench.secs(5);
+    assert_eq!(bench.last_get().0, bare, "asked once");
+    // It stays open, and another one takes its place.
+    let (mut bench, call, token) = with_call();
+    let (replay, _) = bench.last_get();
+    bench.bring(replay, opened());
+    bench.secs(1);
+    let (bare, _) = bench.last_get();
+    bench.bring(bare, opened());
+    assert!(bench.closed.contains(&replay));
+    bench.step(bare, "8", &token, 2);
+    bench.bring(call, event("0/1", &result(&token)));
+    bench.secs(1);
+    assert!(bench.closed.contains(&bare), "nothing runs any more");
+    // What it brings next begins with the next call.
+    bench.call("steps");
+    assert_eq!(bench.last_get().1, "");
+}

@@ -22,8 +22,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
 /// While a call is silent, this stream may be on a dead connection too; it is looked after at most this often.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
-/// How long a stream that was opened from a cursor replays. Then one without a cursor takes its place: at several SDKs, the
-/// former brings nothing but the replay, although it stays open.
+/// A stream that was opened from a cursor and was silent for this long has replayed. Then one without a cursor takes its
+/// place: at several SDKs, the former brings nothing but the replay, although it stays open.
 const REPLAYS_FOR: Duration = Duration::from_millis(500);
 /// One that brought something, or stood for as long as the longest wait, is asked for again after this.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -155,7 +155,7 @@ impl Standalone {
         let at = self
             .resumed_at
             .filter(|_| self.is_on() && self.is_opened && self.kept.is_none())?;
-        Some(at.after(REPLAYS_FOR))
+        Some(at.max(self.last_byte).after(REPLAYS_FOR))
     }
 
     /// Its replay is over: the next one has no cursor.

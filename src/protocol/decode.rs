@@ -160,6 +160,16 @@ struct LogParams<'a> {
     data: Option<&'a RawValue>,
 }
 
+/// The data of a log message of FastMCP 2; without `extra`, only the text says anything.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FastMcpLog<'a> {
+    #[serde(borrow)]
+    msg: Text<'a>,
+    #[expect(dead_code, reason = "only null is accepted")]
+    extra: (),
+}
+
 /// Parses the data of one event: one message, or a batch in 2025-03-26.
 ///
 /// JSON that isn't a JSON-RPC message is skipped (replayed priming events come as `{}`). Anything that can't be parsed
@@ -227,7 +237,9 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
                     .logger
                     .map(|text| text::bounded(text.0, text::NAME_BYTES)),
                 data: log.data.map_or(Cow::Borrowed(""), |data| {
-                    bounded(string(data).unwrap_or(Cow::Borrowed(data.get())))
+                    let record = serde_json::from_str::<FastMcpLog<'_>>(data.get());
+                    let text = record.map_or_else(|_| string(data), |record| Some(record.msg.0));
+                    bounded(text.unwrap_or(Cow::Borrowed(data.get())))
                 }),
             }
         }
@@ -526,6 +538,17 @@ mod tests {
         assert!(
             matches!(one(data), Incoming::Log { level: LogLevel::Warning, data, .. } if data == r#"{"a":[1]}"#)
         );
+        for (data, shown) in [
+            (r#"{"msg":"did 1","extra":null}"#, "did 1"),
+            (
+                r#"{"msg":"did 1","extra":{"a":1}}"#,
+                r#"{"msg":"did 1","extra":{"a":1}}"#,
+            ),
+        ] {
+            let message =
+                format!(r#"{{"method":"notifications/message","params":{{"data":{data}}}}}"#);
+            assert!(matches!(one(&message), Incoming::Log { data, .. } if data == shown));
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connect
         flags | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.busy_timeout(BUSY)?;
-    // 512 KiB instead of 2 MB: the check at the start reads the whole file, and fills it in each process.
+    // In KiB. The check at the start reads the whole file and would fill the usual 2 MB in each process.
     connection.pragma_update(None, "cache_size", -512)?;
     // The bundled SQLite gathers statistics for its plans, and would plan a statement anew for each value that is bound to
     // it: a flush of many tasks parses more than it writes then.

@@ -211,8 +211,12 @@ impl Writer {
         writer.purge(now).map_err(fail)?;
         writer.count_log_pages().map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
-        writer
-            .connection
+        // The usual size: with less, saving a flood of steps takes longer.
+        let connection = &writer.connection;
+        connection
+            .pragma_update(None, "cache_size", -2000)
+            .map_err(fail)?;
+        connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         Ok((writer, restored, unreadable))

@@ -121,11 +121,13 @@ pub(super) fn build_arguments(
     tool: Option<&Tool>,
 ) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
-    let looks_like_json = |pair: &&TypedArgument| matches!(&pair.value, TypedValue::Text(typed) if typed.starts_with(['{', '[']));
-    let as_text = pairs.iter().find(looks_like_json);
-    let hint = as_text.map_or(String::new(), |pair| {
-        format!("; to pass JSON, use {}:=", pair.key)
+    let hint = pairs.iter().find_map(|pair| match &pair.value {
+        TypedValue::Text(typed) if typed.starts_with(['{', '[']) => {
+            Some(format!("; to pass JSON, use {}:=", pair.key))
+        }
+        _ => None,
     });
+    let hint = hint.unwrap_or_default();
     let applied = apply_pairs(pairs, &specs, &mut base);
     applied.map_err(|error| CliError::usage(error.to_string()))?;
     let checked = tool.map(|tool| tool.check(&base)).unwrap_or_default();

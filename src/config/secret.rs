@@ -73,10 +73,20 @@ fn is_token(word: &str) -> bool {
     word.len() >= TOKEN_LEN && digits >= TOKEN_DIGITS || word.len() > 8 && has_prefix
 }
 
+fn is_scheme(word: &str) -> bool {
+    AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// The authentication scheme in front of a credential, with the space after it, or nothing.
+pub(crate) fn scheme_of(value: &str) -> &str {
+    let is_it = |word: &&str| is_scheme(word.trim_end());
+    let first = value.split_inclusive(' ').next();
+    first.filter(is_it).unwrap_or_default()
+}
+
 /// Whether a value contains a secret outside its `${VARIABLES}`.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
-    let is_scheme = |word: &str| AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str());
     let has_more = literal
         .iter()
         .flat_map(|text| text.split_whitespace())

@@ -16,7 +16,7 @@ pub struct StandaloneStream {
     pub session_number: u64,
     /// Whether the server offers no such stream.
     pub is_absent: bool,
-    /// Whether the steps of calls come on it rather than on the streams of the calls.
+    /// Whether progress of calls arrives on it rather than on their own streams.
     #[serde(default)]
     pub has_steps: bool,
     /// Where it can be resumed.

@@ -101,7 +101,7 @@ pub(super) struct StreamActivity {
     pub(super) has_news: bool,
     /// The last event that named a call named another one: the server replays other streams too.
     pub(super) is_of_another: bool,
-    /// Steps of the call have come on its own stream.
+    /// Whether progress of the call has arrived on its own stream.
     pub(super) has_own_steps: bool,
     pub(super) last_byte: Stamp,
     /// The widest gap between two signs of life on this stream, once there were two.

@@ -158,7 +158,7 @@ impl Standalone {
         Some(at.max(self.last_byte).after(REPLAYS_FOR))
     }
 
-    /// Its replay is over: the next one has no cursor.
+    /// The replay is over, so the next request has no cursor.
     pub(super) fn replayed(&mut self) {
         (self.resumed_at, self.is_bare_next) = (None, true);
     }

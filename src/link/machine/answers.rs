@@ -115,11 +115,11 @@ impl Link {
                 message,
             } => {
                 let of = self.call_of(task, &token);
-                let Some(id) = of.filter(|id| self.has_steps_on(id, task)) else {
+                let Some(id) = of.filter(|id| self.takes_steps_from(id, task)) else {
                     return;
                 };
                 let is_own = task == Some(&id) || self.record.is_process();
-                self.note_way_of_steps(&id, task);
+                self.note_stream_of_steps(&id, task);
                 match (Progress::reported(value, total, None), message) {
                     (Some(mut progress), message) => {
                         progress.message = message.map(Into::into);
@@ -127,12 +127,10 @@ impl Link {
                     }
                     // A server that does not know how far it is may send -1.
                     (None, Some(message)) => {
-                        let (level, logger) = (LogLevel::Info, None);
-                        let data = message.into_owned();
                         let line = HistoryEvent::Log {
-                            level,
-                            logger,
-                            data,
+                            level: LogLevel::Info,
+                            logger: None,
+                            data: message.into_owned(),
                         };
                         self.logged(Some(&id), event_id, line);
                     }

@@ -2,7 +2,7 @@
 //!
 //! | message | task |
 //! |---|---|
-//! | progress | [`Link::call_of`]: the call with its token, from one kind of stream ([`Link::has_steps_on`]) |
+//! | progress | [`Link::call_of`]: the call with its token, if its progress is accepted from there ([`Link::takes_steps_from`]) |
 //! | a question on the standalone stream | [`Link::calls_in_session`]: all of them; one answer settles it |
 //! | a question of a stdio server | [`Link::newest_of_one_host`]: the newest call, if one host made all of them |
 //! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
@@ -25,10 +25,10 @@ impl Link {
         own.or_else(|| self.index.of_request(token)).cloned()
     }
 
-    /// Whether the steps of a call are taken from the stream of `other`, or from the standalone one. If they come on the
-    /// stream of the call, they are taken only from there: on another one, a step could come before those that lead up to it.
-    pub(super) fn has_steps_on(&self, id: &TaskId, other: Option<&TaskId>) -> bool {
-        if other == Some(id) {
+    /// Whether progress of a call is accepted from a stream: that of `stream`, or the standalone one without it. If it comes
+    /// on the call's own stream, it is accepted only there: on another one, a step could arrive before earlier ones.
+    pub(super) fn takes_steps_from(&self, id: &TaskId, stream: Option<&TaskId>) -> bool {
+        if stream == Some(id) {
             return true;
         }
         let Some(active) = self.tasks.get(id) else {
@@ -40,21 +40,20 @@ impl Link {
                 attempt.cursors.newest.is_some() || self.record.gives_ids() == Some(true)
             });
         // Some servers send all steps on the standalone stream.
-        !has_ids || other.is_none() && !active.activity.has_own_steps
+        !has_ids || stream.is_none() && !active.activity.has_own_steps
     }
 
-    /// Remembers on which stream the steps of a call come: its own, that of `other`, or the standalone one.
-    pub(super) fn note_way_of_steps(&mut self, id: &TaskId, other: Option<&TaskId>) {
-        let is_own = other == Some(id);
-        if !is_own && other.is_some() || self.record.is_process() {
+    /// Remembers whether progress of a call arrives on its own stream or on the standalone one (without `stream`).
+    pub(super) fn note_stream_of_steps(&mut self, id: &TaskId, stream: Option<&TaskId>) {
+        let is_own = stream == Some(id);
+        if !is_own && stream.is_some() || self.record.is_process() {
             return;
         }
         if let Some(active) = self.tasks.get_mut(id) {
             active.activity.has_own_steps |= is_own;
         }
-        let known = self.standalone_record();
-        if known.has_steps == is_own {
-            known.has_steps = !is_own;
+        let has_steps = &mut self.standalone_record().has_steps;
+        if std::mem::replace(has_steps, !is_own) == is_own {
             self.record_changed();
         }
     }

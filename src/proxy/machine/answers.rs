@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// If the result of a repeated call is older than this, the host is told its age, because it may want a new one.
+/// If a repeated call returns a result older than this, the host is told how old it is: it may want a new one.
 const OLD: Duration = Duration::from_secs(60);
 
 impl Proxy {

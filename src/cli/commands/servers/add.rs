@@ -10,7 +10,7 @@ use crate::{
         self, ConfigEdit, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},
         import::holds_secret,
-        is_name, is_secret,
+        is_name, is_secret, scheme_of,
     },
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
@@ -77,7 +77,7 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
                 "the value of {0} looks like a secret, and secrets are never written to the configuration; put it into a variable \
                  and pass --header '{0}: {1}${{{2}}}' (the single quotes keep the shell from expanding it)",
                 header.name,
-                scheme(&header.value),
+                scheme_of(&header.value),
                 variable_for(name, &header.name)
             )));
         }
@@ -91,14 +91,6 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
         protocol: context.global.protocol.0.map(ProtocolVersion::label),
         consent: None,
     })
-}
-
-/// The authorization scheme in front of a secret, with the space behind it, or nothing.
-fn scheme(value: &str) -> &str {
-    ["Bearer ", "Basic ", "Token "]
-        .into_iter()
-        .find(|scheme| value.starts_with(scheme))
-        .unwrap_or_default()
 }
 
 /// A stdio server. Typing its command line approves it.

@@ -87,6 +87,10 @@ mod simulation {
             1_006_042_577,
             9_349_608,
             1_009_316_434,
+            9_406_667,
+            1_009_422_766,
+            1_009_424_384,
+            1_009_357_329,
         ] {
             let violations = attempt(seed, false).violations;
             assert!(violations.is_empty(), "{seed}: {violations:?}");

@@ -33,6 +33,8 @@ pub(super) struct PendingControl {
     pub(super) is_taken: bool,
     /// Whether the request has been sent; the server's id of the work may have to be found first.
     pub(super) is_sent: bool,
+    /// How many requests in a row did not get through.
+    pub(super) unheard: u32,
     /// When a failed request is sent again.
     pub(super) retry_at: Option<Mono>,
 }

@@ -276,7 +276,8 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     );
     let env = TestEnv::at(kept.path().to_owned());
     let mut screen = env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
-    screen.wait_for_line(&["running", "resumable_d"]);
+    // A screen that is not connected yet starts a keeper of its own.
+    screen.wait_for("live, last byte");
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
     screen.wait_for("No keeper answers; longhaul starts one when needed.");

@@ -15,6 +15,7 @@ use crate::{
         in_flight::RequestKind,
         in_flight::no_such_task,
         stream_state::StreamState,
+        time::doubled,
     },
     protocol::{self, encode},
 };
@@ -30,8 +31,10 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(300)];
 /// How long a resume may take before it is no longer shown as asked for.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
-/// How long after a cancel or pause that did not get through it is sent again.
-const WISH_AGAIN: Duration = Duration::from_secs(1);
+/// How long after a cancel or pause that did not get through it is sent again: at first, and after many tries. Each try
+/// costs the link's budget, which also has to last for what a call's recovery needs.
+const WISH_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+
 /// How a cancel ends a call that was not sent, or not sent again.
 fn not_sent(task: &Task) -> &'static str {
     if task.attempts.len() > 1 {
@@ -78,6 +81,7 @@ impl Link {
                     until,
                     is_taken: false,
                     is_sent: false,
+                    unheard: 0,
                     retry_at: None,
                 }),
             );
@@ -505,7 +509,7 @@ impl Link {
 
     /// The request for a pause or cancel did not get through; it goes out again within its limit.
     pub(super) fn control_unheard(&mut self, id: &TaskId, what: ControlKind) {
-        let retry_at = self.now.mono.after(WISH_AGAIN);
+        let now = self.now.mono;
         let is_it = |active: &&mut ActiveTask| match what {
             ControlKind::Cancelling => active.is_being_cancelled(),
             what => active.is_asked(what),
@@ -514,7 +518,10 @@ impl Link {
         let active = self.tasks.get_mut(id).filter(is_it);
         let control = active.and_then(|active| active.control.as_mut());
         if let Some(control) = control {
-            (control.is_sent, control.retry_at) = (false, Some(retry_at));
+            let [first, most] = WISH_AGAIN;
+            let wait = doubled(first, control.unheard, most);
+            control.unheard += 1;
+            (control.is_sent, control.retry_at) = (false, Some(now.after(wait)));
         }
     }
 

@@ -66,11 +66,6 @@ impl Link {
         let cursors = &attempt.cursors;
         // A priming event of a resumed stream can be newer than events that were lost; without data, start at the first.
         let resume_from = cursors.data.as_ref().or(cursors.first.as_ref());
-        let probe_from = cursors
-            .before
-            .as_ref()
-            .or(cursors.first.as_ref())
-            .filter(|from| Some(*from) != resume_from);
         let empty_resumes = active.recovery.empty_resumes;
         let is_due = empty_resumes == EMPTIES_BEFORE_PROBE
             || empty_resumes > EMPTIES_BEFORE_PROBE
@@ -79,9 +74,14 @@ impl Link {
         let is_long_empty =
             empty_resumes > 0 && empty_resumes.is_multiple_of(4 * EMPTIES_BETWEEN_PROBES);
         // A refusal that does not pass may be of this cursor alone: some servers' replays also bring events of other
-        // streams, whose ids are then taken for this one's.
+        // streams, whose ids are then taken for this one's. The event before may be such a one too; the first is not.
         let tries = active.recovery.tries;
         let is_refused = tries > 0 && tries.is_multiple_of(REFUSALS_BETWEEN_PROBES);
+        let is_refused_again = is_refused && tries.is_multiple_of(2 * REFUSALS_BETWEEN_PROBES);
+        let before = cursors.before.as_ref().filter(|_| !is_refused_again);
+        let probe_from = before
+            .or(cursors.first.as_ref())
+            .filter(|from| Some(*from) != resume_from);
         let is_probe = (is_due || is_refused)
             && !active.recovery.has_failed_probe()
             && (!active.recovery.refuses_older_cursors || is_long_empty)

@@ -170,7 +170,7 @@ impl Link {
                 );
             }
             // A server that refuses the cancel has heard it; the limit says that it did not respond.
-            RequestKind::Cancel(_) if refusal.is_some() => {}
+            RequestKind::Cancel(_) if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {}
             RequestKind::Pause(id) => self.control_unheard(id, ControlKind::Pausing),
             RequestKind::Cancel(id) => self.control_unheard(id, ControlKind::Cancelling),
             RequestKind::Announce

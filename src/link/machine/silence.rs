@@ -91,7 +91,12 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let StreamState::Open { on, is_resumed, .. } = active.stream else {
+        let StreamState::Open {
+            on,
+            is_resumed,
+            since,
+        } = active.stream
+        else {
             return;
         };
         if Self::silence_ends(active).is_none_or(|at| self.now.mono < at) {
@@ -116,7 +121,10 @@ impl Link {
             active.recovery.silences = active.recovery.silences.saturating_add(1);
         }
         if is_resumed && !active.activity.has_news {
-            if active.recovery.has_failed_probe() {
+            // A connection from before the probe, to which the stream returned, shows nothing of the newest event.
+            let rechecked_at = active.recovery.rechecked_at;
+            let is_after_probe = rechecked_at.is_none_or(|at| since >= at);
+            if active.recovery.has_failed_probe() && is_after_probe {
                 self.close(on);
                 return self.replay_gone(id);
             }

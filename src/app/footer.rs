@@ -74,14 +74,11 @@ fn wanted(state: &State, scope: Scope) -> Vec<Action> {
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.dialogs.stack.last() {
-            Some(Overlay::Call(form)) if form.stage == Stage::Form => {
+            Some(Overlay::Call(_)) => {
                 vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
             }
             Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
-            Some(Overlay::Edit(_) | Overlay::Question(_)) => {
-                vec![Do::Accept, Do::NextField, Do::Send, Do::Back]
-            }
-            _ => vec![Do::Accept, Do::Back],
+            _ => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
         },
         Scope::Page => {
             let mut keys = vec![Do::NextField, Do::OpenPage, Do::CopyPage, Do::Back];
@@ -190,7 +187,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
         (Do::Markdown, _, _) if state.detail.text.is_raw => "render",
         (Do::NextField, Scope::Page, _) => "choose an answer",
         (Do::Back, _, _) if question.is_some() => "later",
-        (Do::Back, Scope::Form, _) if leads_back(state) => "back",
+        (Do::Back, Scope::Form | Scope::Text, _) if leads_back(state) => "back",
         (Do::Raw, _, _) if call.is_some_and(|it| it.raw.is_some()) => "as fields",
         (Do::Send, Scope::Form, _) if question.is_some() => "accept",
         (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => "choose",

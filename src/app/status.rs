@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, Wall, text};
 
 use super::{
-    ExitWhen, Overlay, State,
+    ExitWhen, Overlay, Stage, State,
     keymap::{Action, Scope},
     select::hidden_marks,
     state::pane_scope,
@@ -212,6 +212,7 @@ pub fn scope(state: &State) -> Scope {
     match state.dialogs.stack.last() {
         Some(Overlay::Page { .. } | Overlay::Menu { .. }) => Scope::Menu,
         Some(Overlay::Question(form)) if form.link.is_some() => Scope::Page,
+        Some(Overlay::Call(form)) if form.stage != Stage::Form => Scope::Text,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
         Some(
             Overlay::Help { .. }

@@ -2535,6 +2535,25 @@ fn a_misspelled_filter_lists_the_valid_keys() {
 }
 
 #[test]
+fn pages_through_the_tools_of_a_new_call() {
+    let one = tools().remove(0);
+    let all: Vec<_> = (0..100)
+        .map(|n| longhaul::domain::Tool {
+            name: format!("tool_{n:03}"),
+            ..one.clone()
+        })
+        .collect();
+    let mut screen = Screen::morning(USUAL, colour());
+    screen.keys("esc 2").answer_with(all);
+    screen.keys("esc n enter").keys("pgdn");
+    let drawn = screen.draw();
+    let chosen = drawn.lines().find(|line| line.contains("\u{25b8}"));
+    let page = usize::from(USUAL.1) - 10;
+    let expected = format!("tool_{page:03}");
+    assert!(chosen.is_some_and(|line| line.contains(&expected)), "{drawn}");
+}
+
+#[test]
 fn counts_tools_that_do_not_fit_in_the_pane() {
     let many: Vec<String> = (1..=20)
         .map(|n| format!(r#""argument_{n}":{{"type":"string"}}"#))

@@ -438,13 +438,13 @@ pub(super) struct LsArgs {
     pub(super) since: Option<Since>,
 }
 
-/// One task or all.
+/// Some tasks or all.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct TaskSelectionArgs {
-    /// The task; a unique prefix of its id is enough.
-    #[arg(group = "which")]
-    pub(super) id: Option<String>,
+    /// The tasks; a unique prefix of each id is enough.
+    #[arg(group = "which", value_name = "ID")]
+    pub(super) ids: Vec<String>,
     /// Every task in the session that this command can act on.
     #[arg(long, group = "which")]
     pub(super) all: bool,

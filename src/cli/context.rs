@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use crate::{
@@ -238,6 +239,20 @@ impl Context<'_> {
                 )))
             }
         }
+    }
+
+    /// The tasks whose ids start with `prefixes`, each once.
+    pub(super) fn find_each(
+        &self,
+        reader: &mut Reader,
+        prefixes: &[String],
+    ) -> Result<Vec<Task>, CliError> {
+        let tasks = prefixes.iter().map(|prefix| self.find(reader, prefix));
+        let tasks: Vec<Task> = tasks.try_collect()?;
+        Ok(tasks
+            .into_iter()
+            .unique_by(|task| task.id.clone())
+            .collect())
     }
 
     /// Prints what is wrong in the configuration, once.

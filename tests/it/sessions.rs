@@ -168,6 +168,26 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
 }
 
 #[test]
+fn a_command_acts_on_each_named_task_once() {
+    let bench = Bench::new();
+    let state = &bench.state();
+    let (done, one, two) = (bench.start(&QUICK), bench.start(&LONG), bench.start(&LONG));
+    run(state, &["wait", &done]);
+    let cancelled = run(state, &["cancel", &one, &done, &two, &one]);
+    assert_eq!(cancelled.code, Some(2), "{cancelled:#?}");
+    assert_eq!(cancelled.out.lines().count(), 2, "{cancelled:#?}");
+    assert!(cancelled.err.contains(&done), "{cancelled:#?}");
+    let listed = run(state, &["ls", "--status", "cancelled", "--json"]).document();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    let gone = run(state, &["rm", &one, &one]);
+    assert_eq!(gone.out, format!("{one} removed\n"), "{gone:#?}");
+    wrong(
+        &run(state, &["edit", &two, "--max-time", "5m"]),
+        "a limit has no effect",
+    );
+}
+
+#[test]
 fn watch_and_wait_refuse_removed_tasks() {
     let bench = Bench::new();
     let state = &bench.state();

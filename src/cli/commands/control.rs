@@ -46,9 +46,7 @@ pub(in crate::cli) fn control(
 ) -> Result<u8, CliError> {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
-    let tasks = if let Some(id) = &which.id {
-        vec![context.find(&mut reader, id)?]
-    } else {
+    let tasks = if which.all {
         let tasks = reader.tasks(ListFilter::default())?;
         // Without a process that runs them, running calls need one.
         let are_watched = DriverLock::holder(&context.paths).is_some();
@@ -57,6 +55,8 @@ pub(in crate::cli) fn control(
             applies_to(action, task) || action == ControlKind::Resuming && !are_watched && is_open
         };
         tasks.into_iter().filter(is_meant).collect()
+    } else {
+        context.find_each(&mut reader, &which.ids)?
     };
     let servers = Targets::of(context, &mut reader)?;
     let servers = match tasks.as_slice() {
@@ -72,8 +72,9 @@ pub(in crate::cli) fn control(
         [task] => servers.for_task(&task.server)?,
         _ => servers.all()?,
     };
+    let are_many = which.all || tasks.len() > 1;
     in_session(context, servers, async |context, live| {
-        act(context, live, &mut reader, action, &tasks, which.all).await
+        act(context, live, &mut reader, action, &tasks, are_many).await
     })
 }
 
@@ -84,14 +85,14 @@ async fn act(
     reader: &mut Reader,
     action: ControlKind,
     tasks: &[Task],
-    is_all: bool,
+    are_many: bool,
 ) -> Result<u8, CliError> {
     let late_at = tokio::time::Instant::now() + REACH_WITHIN;
     let mut codes = Vec::new();
     let mut pending = Vec::new();
     for before in tasks {
         let asked = ask(context, live, action, before).await;
-        match result_of_one(asked.map(|()| None), is_all)? {
+        match result_of_one(asked.map(|()| None), are_many)? {
             Some(ended) => codes.push(report(context, reader, before, ended)?),
             None => pending.push(PendingAction {
                 before,
@@ -103,7 +104,7 @@ async fn act(
         let mut waiting = Vec::new();
         for mut one in pending {
             let checked = one.check(context, live, action, late_at);
-            match result_of_one(checked, is_all)? {
+            match result_of_one(checked, are_many)? {
                 Some(ended) => codes.push(report(context, reader, one.before, ended)?),
                 None => waiting.push(one),
             }
@@ -135,13 +136,13 @@ fn report(
     Ok(code)
 }
 
-/// With `--all`, a failure is the result of one task and does not stop the others. Any other one ends the command.
+/// Where there are many tasks, a failure is the result of one and does not stop the others. Any other one ends the command.
 fn result_of_one(
     outcome: Result<Option<ActionResult>, CliError>,
-    is_all: bool,
+    are_many: bool,
 ) -> Result<Option<ActionResult>, CliError> {
     match outcome {
-        Err(CliError::Message { code, text }) if is_all && code < code::BUG => {
+        Err(CliError::Message { code, text }) if are_many && code < code::BUG => {
             Ok(Some((code, text)))
         }
         outcome => outcome,

@@ -21,6 +21,13 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;
     let id = task.id.clone();
+    let sets_limit = edit.idle_timeout.is_some() || edit.max_time.is_some();
+    if sets_limit && task.status.is_settled() {
+        let ended = task.state_label();
+        return Err(CliError::usage(format!(
+            "{id} has ended ({ended}), so a limit has no effect; nothing was changed"
+        )));
+    }
     // An empty value clears the field.
     let or_none = |new: String| Some(new.trim().to_owned()).filter(|new| !new.is_empty());
     let name = edit.name.map(or_none).map(TaskChange::Name);

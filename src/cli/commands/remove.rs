@@ -20,11 +20,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
     }
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
-    let tasks = rm
-        .ids
-        .iter()
-        .map(|id| context.find(&mut reader, id))
-        .collect::<Result<Vec<_>, _>>()?;
+    let tasks = context.find_each(&mut reader, &rm.ids)?;
     let (done, already) = if rm.undo {
         ("restored", "is in the list; nothing to restore")
     } else {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use itertools::Itertools as _;
+
 use crate::{
     cli::{
         args::WaitArgs,
@@ -85,13 +87,11 @@ fn named_tasks(
             )));
         }
     }
-    for id in &wait.ids {
-        let task = context.find(reader, id)?;
-        if !tasks.iter().any(|known| known.id == task.id) {
-            tasks.push(task);
-        }
-    }
-    Ok(tasks)
+    tasks.extend(context.find_each(reader, &wait.ids)?);
+    Ok(tasks
+        .into_iter()
+        .unique_by(|task| task.id.clone())
+        .collect())
 }
 
 fn print_ended(

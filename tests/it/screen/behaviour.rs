@@ -2550,7 +2550,10 @@ fn pages_through_the_tools_of_a_new_call() {
     let chosen = drawn.lines().find(|line| line.contains("\u{25b8}"));
     let page = usize::from(USUAL.1) - 10;
     let expected = format!("tool_{page:03}");
-    assert!(chosen.is_some_and(|line| line.contains(&expected)), "{drawn}");
+    assert!(
+        chosen.is_some_and(|line| line.contains(&expected)),
+        "{drawn}"
+    );
 }
 
 #[test]

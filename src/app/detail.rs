@@ -152,7 +152,7 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         let labeled = log.entries.iter().filter(|entry| {
             !matches!(
                 entry.what,
-                HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
+                HistoryEvent::Progress(_) | HistoryEvent::Log { .. }
             )
         });
         lines.extend(
@@ -441,7 +441,7 @@ pub(super) fn curl(state: &State, task_row: &TaskRow) -> Option<String> {
 pub(super) fn entry_text(entry: &HistoryEntry) -> String {
     let message = entry.message();
     let kind = match &entry.what {
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } => message.kind,
+        HistoryEvent::Progress(_) | HistoryEvent::Log { .. } => message.kind,
         HistoryEvent::InputRequired { .. } => "asks:",
         // The text of other events needs no prefix.
         _ => "",

@@ -56,14 +56,7 @@ pub(super) fn entry(id: &TaskId, entry: &HistoryEntry, now: Wall) -> String {
     let HistoryLine { kind, lead, text } = entry.message();
     let lead = match &entry.what {
         HistoryEvent::Started { .. } => format!("{id},"),
-        HistoryEvent::Progress { value, total, .. } => {
-            let step = Progress {
-                value: *value,
-                total: *total,
-                message: None,
-            };
-            format!("{lead}{} ", percent(&step))
-        }
+        HistoryEvent::Progress(step) => format!("{lead}{} ", percent(step)),
         // The logger's name is left out: all entries are of one server.
         HistoryEvent::Log { .. } => String::new(),
         _ => lead,

@@ -138,7 +138,7 @@ impl HistoryPrinter {
                 let is_step = matches!(
                     entry.what,
                     HistoryEvent::Started { .. }
-                        | HistoryEvent::Progress { .. }
+                        | HistoryEvent::Progress(_)
                         | HistoryEvent::Log { .. }
                         | HistoryEvent::Contact { .. }
                 );
@@ -149,19 +149,9 @@ impl HistoryPrinter {
                 context.print(&line)
             }
             OutputStyle::Call => {
-                if let HistoryEvent::Progress {
-                    value,
-                    total,
-                    message,
-                } = &entry.what
-                {
-                    let progress = Progress {
-                        value: *value,
-                        total: *total,
-                        message: message.clone(),
-                    };
+                if let HistoryEvent::Progress(progress) = &entry.what {
                     self.pace.step(now, progress.value);
-                    self.progress = Some(progress);
+                    self.progress = Some(progress.clone());
                     if context.terminal.draws_bars() {
                         return Ok(());
                     }

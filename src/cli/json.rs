@@ -161,12 +161,8 @@ pub(super) fn event(task: &Task, entry: &HistoryEntry, result: Option<&str>) -> 
         HistoryEvent::Started { era, resumability } => {
             json!({"server": task.server, "tool": task.tool, "era": era, "resumability": resumability})
         }
-        HistoryEvent::Progress {
-            value,
-            total,
-            message,
-        } => {
-            json!({"value": json_number(*value), "total": total.map(json_number), "message": message})
+        HistoryEvent::Progress(step) => {
+            json!({"value": json_number(step.value), "total": step.total.map(json_number), "message": step.message})
         }
         HistoryEvent::Log {
             level,

@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use super::{Elicitation, EventId, LogLevel, Wall, text};
+use super::{Elicitation, EventId, LogLevel, Progress, Wall, text};
 
 /// One entry of a task's history. `seq` is assigned when the entry is saved, rises within a task and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,9 +50,7 @@ impl HistoryEntry {
     /// About how many bytes of memory it takes.
     pub fn weight(&self) -> usize {
         let text = match &self.what {
-            HistoryEvent::Progress { message, .. } => {
-                message.as_ref().map_or(0, CompactString::len)
-            }
+            HistoryEvent::Progress(step) => step.message.as_ref().map_or(0, CompactString::len),
             HistoryEvent::Log { logger, data, .. } => {
                 data.len() + logger.as_ref().map_or(0, String::len)
             }
@@ -82,16 +80,13 @@ impl HistoryEntry {
                 let text = format!("call sent{attempt} (MCP {}); {recovery}", clean(era));
                 HistoryLine::new("started", text)
             }
-            HistoryEvent::Progress {
-                value,
-                total,
-                message,
-            } => {
+            HistoryEvent::Progress(step) => {
                 // The log shows exact numbers; other places abbreviate them.
-                let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
+                let total = step.total.map(|total| format!("/{}", text::exact(total)));
+                let message = step.message.as_deref().unwrap_or_default();
                 HistoryLine {
-                    lead: format!("{}{total}", text::exact(*value)),
-                    ..HistoryLine::new("step", clean(message.as_deref().unwrap_or_default()))
+                    lead: text::exact(step.value) + &total.unwrap_or_default(),
+                    ..HistoryLine::new("step", clean(message))
                 }
             }
             HistoryEvent::Log {
@@ -145,14 +140,7 @@ pub enum HistoryEvent {
         resumability: String,
     },
     /// The server reported progress.
-    Progress {
-        /// The amount done so far.
-        value: f64,
-        /// The total amount, if known.
-        total: Option<f64>,
-        /// The server's message, not sanitized.
-        message: Option<CompactString>,
-    },
+    Progress(Progress),
     /// The server sent a log message.
     Log {
         /// Its severity.

@@ -76,7 +76,7 @@ pub fn milestone(entry: &HistoryEntry) -> Option<Milestone> {
             status if status == Status::Running.label() => Turn::Running,
             _ => return None,
         },
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. } | HistoryEvent::Settled { .. } => {
+        HistoryEvent::Progress(_) | HistoryEvent::Log { .. } | HistoryEvent::Settled { .. } => {
             return None;
         }
     };

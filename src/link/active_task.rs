@@ -292,10 +292,7 @@ impl ActiveTask {
 
     /// Adds to the history; the sequence number is final once saved.
     pub(super) fn note(&mut self, now: Stamp, event_id: Option<&str>, what: HistoryEvent) {
-        let is_bulk = matches!(
-            what,
-            HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
-        );
+        let is_bulk = matches!(what, HistoryEvent::Progress(_) | HistoryEvent::Log { .. });
         let entry = HistoryEntry {
             seq: self.task.seq + 1,
             at: now.wall,

@@ -84,7 +84,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HistoryEvent, Wall};
+    use crate::domain::{HistoryEvent, Progress, Wall};
 
     fn step(seq: u64) -> HistoryEntry {
         HistoryEntry {
@@ -92,11 +92,11 @@ mod tests {
             at: Wall(0),
             attempt: 1,
             event_id: Some(format!("s/{seq}").into()),
-            what: HistoryEvent::Progress {
+            what: HistoryEvent::Progress(Progress {
                 value: 1.0,
                 total: None,
                 message: None,
-            },
+            }),
         }
     }
 

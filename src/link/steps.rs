@@ -119,13 +119,7 @@ impl ActiveTask {
                 self.activity.longest_step = self.activity.longest_step.max(now.mono.since(last));
             }
             progress.clone_into_slot(&mut self.task.progress);
-            let Progress { total, message, .. } = progress;
-            let step = HistoryEvent::Progress {
-                value,
-                total,
-                message,
-            };
-            self.note(now, event_id, step);
+            self.note(now, event_id, HistoryEvent::Progress(progress));
         }
         self.step_interval.took(value);
         self.activity.last_step = Some(now.mono);

@@ -30,7 +30,7 @@ const STEPS_BETWEEN: u64 = 1500;
 pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     matches!(
         entry.what,
-        HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
+        HistoryEvent::Progress(_) | HistoryEvent::Log { .. }
     )
 }
 

@@ -28,8 +28,8 @@ use futures_util::stream;
 use longhaul::{
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, LinkRecord, Phase, ProtocolVersion, Row, ServerName, Status,
-        Task, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Phase, Progress, ProtocolVersion, Row, ServerName,
+        Status, Task, Wall,
     },
     store::{DriverLock, Durability, ListFilter, Paths, Reader, Writer},
 };
@@ -321,7 +321,7 @@ fn compare(
         .iter()
         .filter_map(|entry| {
             let what = match &entry.what {
-                HistoryEvent::Progress { value, message, .. } => json!([value, message]),
+                HistoryEvent::Progress(Progress { value, message, .. }) => json!([value, message]),
                 HistoryEvent::Log { data, .. } => json!([data]),
                 _ => return None,
             };

@@ -12,8 +12,9 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, NewCall, RequestError, ServerName, ServerRef, SessionDriver,
-        SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId, TaskView,
+        HistoryEntry, HistoryEvent, NewCall, Progress, RequestError, ServerName, ServerRef,
+        SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId,
+        TaskView,
     },
     engine::{Clock, Options, ProcessRole, Session, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -150,7 +151,7 @@ fn steps(history: &[HistoryEntry]) -> Vec<f64> {
     history
         .iter()
         .filter_map(|entry| match entry.what {
-            HistoryEvent::Progress { value, .. } => Some(value),
+            HistoryEvent::Progress(Progress { value, .. }) => Some(value),
             _ => None,
         })
         .collect()

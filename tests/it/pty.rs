@@ -9,7 +9,7 @@ use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 use crate::support::pty::{self, TestEnv, Tui};
 use longhaul::{
-    domain::{HistoryEntry, HistoryEvent, Status, Task, TaskId},
+    domain::{HistoryEntry, HistoryEvent, Progress, Status, Task, TaskId},
     store::{ListFilter, Lookup, Paths, Reader, write_atomically},
 };
 use rustix::{
@@ -50,7 +50,7 @@ fn history(env: &TestEnv, id: &str) -> Vec<HistoryEntry> {
 fn steps(env: &TestEnv, id: &str) -> Vec<f64> {
     let steps = history(env, id).into_iter().map(|entry| entry.what);
     let value = |what| match what {
-        HistoryEvent::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress(Progress { value, .. }) => Some(value),
         _ => None,
     };
     steps.filter_map(value).collect()

@@ -13,7 +13,7 @@ use std::{
 use crate::support::proxy::FaultProxy;
 use crate::support::pty::{TestEnv, Tui};
 use longhaul::{
-    domain::{HistoryEvent, Status, TaskId},
+    domain::{HistoryEvent, Progress, Status, TaskId},
     store::{Lookup, Paths, Reader},
 };
 
@@ -151,7 +151,7 @@ fn many_calls_under_many_cuts_complete_without_growth() {
         let seen: Vec<f64> = history
             .iter()
             .filter_map(|entry| match entry.what {
-                HistoryEvent::Progress { value, .. } => Some(value),
+                HistoryEvent::Progress(Progress { value, .. }) => Some(value),
                 _ => None,
             })
             .collect();

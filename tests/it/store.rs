@@ -94,11 +94,11 @@ fn step(seq: u64, attempt: u32) -> HistoryEntry {
         at: Wall(NOW.0 + i64::try_from(seq).unwrap()),
         attempt,
         event_id: Some(format!("e{seq}").into()),
-        what: HistoryEvent::Progress {
+        what: HistoryEvent::Progress(Progress {
             value: seq as f64,
             total: None,
             message: None,
-        },
+        }),
     }
 }
 
@@ -479,7 +479,7 @@ fn thins_and_marks_the_middle_of_a_long_history() {
     let is_bulk: fn(&HistoryEntry) -> bool = |entry| {
         matches!(
             entry.what,
-            HistoryEvent::Progress { .. } | HistoryEvent::Log { .. }
+            HistoryEvent::Progress(_) | HistoryEvent::Log { .. }
         )
     };
     let is_loud: fn(&HistoryEntry) -> bool =
@@ -580,7 +580,7 @@ fn a_burst_is_thinned_before_it_is_written() {
         })
         .collect();
     let steps = |entries: &[HistoryEntry]| {
-        let is_step = |entry: &&HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
+        let is_step = |entry: &&HistoryEntry| matches!(entry.what, HistoryEvent::Progress(_));
         entries.iter().filter(is_step).count()
     };
     for saved in [100_000, 200_000] {
@@ -876,7 +876,7 @@ proptest! {
         let entries: Vec<HistoryEntry> = (1..).zip(entries).map(|(seq, (text, event_id, value))| HistoryEntry {
             event_id: event_id.map(Into::into),
             what: if seq % 2 == 0 {
-                HistoryEvent::Progress { value, total: None, message: Some(text.into()) }
+                HistoryEvent::Progress(Progress { value, total: None, message: Some(text.into()) })
             } else {
                 HistoryEvent::Log { level: LogLevel::Error, logger: Some(text.clone()), data: text }
             },

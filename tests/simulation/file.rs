@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use longhaul::domain::{
-    HistoryEntry, HistoryEvent, LinkRecord, LostReason, Phase, ProtocolVersion, Row, Status, Task,
-    TaskErrorKind, TaskId, UnknownReason,
+    HistoryEntry, HistoryEvent, LinkRecord, LostReason, Phase, Progress, ProtocolVersion, Row,
+    Status, Task, TaskErrorKind, TaskId, UnknownReason,
 };
 use serde_json::Value;
 
@@ -136,7 +136,7 @@ impl File {
         }
         let mut last: HashMap<u32, f64> = HashMap::new();
         for entry in history.values() {
-            if let HistoryEvent::Progress { value, .. } = entry.what {
+            if let HistoryEvent::Progress(Progress { value, .. }) = entry.what {
                 if last.get(&entry.attempt).is_some_and(|last| *last >= value) {
                     return Err(format!("{id}: step {value} after {last:?}"));
                 }
@@ -194,7 +194,7 @@ fn compare(
                 attempt.last_value.is_some_and(|last| last >= *step)
                     && history.values().any(|entry| match &entry.what {
                         // What the list told is not told again; where it left is told once.
-                        HistoryEvent::Progress { value, .. } => {
+                        HistoryEvent::Progress(Progress { value, .. }) => {
                             value == step || entry.event_id.is_none() && value >= step
                         }
                         _ => false,
@@ -397,7 +397,7 @@ fn all_there(
     for event in &stream.events {
         let is_there = match &event.what {
             What::Progress(step) => history.values().any(
-                |entry| matches!(&entry.what, HistoryEvent::Progress { value, .. } if value == step),
+                |entry| matches!(&entry.what, HistoryEvent::Progress(Progress { value, .. }) if value == step),
             ),
             What::Log(_) if event.id.is_some() => {
                 history.values().any(|entry| entry.event_id == event.id)

@@ -193,11 +193,9 @@ fn history_entry(entry: &HistoryEntry, redaction: &Redaction) -> Value {
         HistoryEvent::Started { era, resumability } => {
             json!({"era": era, "resumability": resumability})
         }
-        HistoryEvent::Progress {
-            value,
-            total,
-            message,
-        } => json!({"value": value, "total": total, "message": content(message.as_deref())}),
+        HistoryEvent::Progress(step) => {
+            json!({"value": step.value, "total": step.total, "message": content(step.message.as_deref())})
+        }
         HistoryEvent::Log {
             level,
             logger,

@@ -32,7 +32,7 @@ pub(super) fn newest_lines(region: &mut Region<'_>, state: &State, task_row: &Ta
     let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
         return nothing_yet(region, task_row);
     };
-    let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress { .. });
+    let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress(_));
     let recent = || log.entries.iter().rev().take(200);
     let has_words = recent().any(|entry| matches!(entry.what, HistoryEvent::Log { .. }));
     let theme = region.theme;
@@ -189,7 +189,7 @@ fn entry_spans(theme: Theme, state: &State, entry: &HistoryEntry) -> (Vec<Span<'
         HistoryEvent::Started { .. } | HistoryEvent::Status { .. } => {
             spans.push(theme.span(text, Role::Strong));
         }
-        HistoryEvent::Progress { .. } => {
+        HistoryEvent::Progress(_) => {
             spans.push(theme.span(format!("{kind:<5} "), Role::Dim));
             spans.push(theme.span(lead, Role::Running));
             if !text.is_empty() {

@@ -22,9 +22,9 @@ use crate::support::alone::ran_alone;
 use longhaul::{
     app::{Command, Event, Setup, State, UserInput as Key, update},
     domain::{
-        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, Saved,
-        SavedRead, ServerName, SessionEvent, SessionRequest, Stamp, Status, TaskCapability, TaskId,
-        TaskKind, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, Progress, ProtocolVersion, Row,
+        Saved, SavedRead, ServerName, SessionEvent, SessionRequest, Stamp, Status, TaskCapability,
+        TaskId, TaskKind, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::ExchangeEvent,
@@ -103,7 +103,7 @@ struct MemoryUse {
 /// The step that an entry of a history tells.
 fn step(entry: &HistoryEntry) -> Option<f64> {
     match entry.what {
-        HistoryEvent::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress(Progress { value, .. }) => Some(value),
         _ => None,
     }
 }

@@ -1863,11 +1863,11 @@ fn the_log_leaves_no_digit_out() {
     let mut screen = Screen::morning(WIDE, colour());
     let mut entry = history().remove(3);
     entry.seq = 15;
-    entry.what = HistoryEvent::Progress {
+    entry.what = HistoryEvent::Progress(Progress {
         value: 44_125.0,
         total: Some(60_000.0),
         message: None,
-    };
+    });
     screen.event(history_read(id("q7m2xk"), vec![entry]));
     screen.keys("esc enter ]");
     assert!(screen.draw().contains("44,125/60,000"), "{}", screen.draw());

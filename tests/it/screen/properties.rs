@@ -6,7 +6,7 @@ use longhaul::{
     app::{ColorDepth, Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, CutOutcome, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel,
-        LostReason, Notice, NoticeLevel, Saved, SavedRead, SessionDriver, SessionEvent,
+        LostReason, Notice, NoticeLevel, Progress, Saved, SavedRead, SessionDriver, SessionEvent,
         SessionResponse, Status, TaskId, UnknownReason, Wall,
     },
 };
@@ -194,11 +194,11 @@ fn take(screen: &mut Screen, step: &Step) {
                             state: "live".to_owned(),
                             why: text.clone(),
                         },
-                        1 => HistoryEvent::Progress {
+                        1 => HistoryEvent::Progress(Progress {
                             value: 1.0,
                             total: None,
                             message: Some(text.as_str().into()),
-                        },
+                        }),
                         _ => HistoryEvent::Log {
                             level: LogLevel::Error,
                             logger: None,

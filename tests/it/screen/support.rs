@@ -452,10 +452,12 @@ pub(crate) fn history() -> Vec<HistoryEntry> {
         logger: None,
         data: data.to_owned(),
     };
-    let step = |value: f64| HistoryEvent::Progress {
-        value,
-        total: Some(50.0),
-        message: None,
+    let step = |value: f64| {
+        HistoryEvent::Progress(Progress {
+            value,
+            total: Some(50.0),
+            message: None,
+        })
     };
     vec![
         entry(

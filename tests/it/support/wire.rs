@@ -14,8 +14,8 @@ use futures_util::{
 };
 use longhaul::{
     domain::{
-        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, ProtocolVersion, Row, ServerName,
-        SessionRequest, Stamp, Task, TaskId, Wall,
+        HistoryEntry, HistoryEvent, LinkRecord, Mono, NewCall, Progress, ProtocolVersion, Row,
+        ServerName, SessionRequest, Stamp, Task, TaskId, Wall,
     },
     link::{Choice, ExchangeId, Input, Link, Output},
     protocol::{ExchangeEvent, Method},
@@ -46,7 +46,7 @@ impl Ran {
         self.history
             .iter()
             .filter_map(|entry| match entry.what {
-                HistoryEvent::Progress { value, .. } => Some(value),
+                HistoryEvent::Progress(Progress { value, .. }) => Some(value),
                 _ => None,
             })
             .collect()

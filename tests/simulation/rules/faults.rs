@@ -413,7 +413,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
         _ => None,
     });
     let value = |entry: longhaul::domain::HistoryEntry| match entry.what {
-        HistoryEvent::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress(longhaul::domain::Progress { value, .. }) => Some(value),
         _ => None,
     };
     entries.flatten().cloned().filter_map(value).collect()

@@ -11,7 +11,7 @@ fn values(bench: &Bench) -> Vec<f64> {
         _ => None,
     });
     let values = entries.flatten().filter_map(|entry| match entry.what {
-        HistoryEvent::Progress { value, .. } => Some(value),
+        HistoryEvent::Progress(longhaul::domain::Progress { value, .. }) => Some(value),
         _ => None,
     });
     values.collect()
@@ -57,7 +57,7 @@ fn steps(bench: &Bench) -> Vec<f64> {
     history(bench)
         .iter()
         .filter_map(|entry| match entry.what {
-            HistoryEvent::Progress { value, .. } => Some(value),
+            HistoryEvent::Progress(longhaul::domain::Progress { value, .. }) => Some(value),
             _ => None,
         })
         .collect()

@@ -17,8 +17,10 @@ pub(super) enum Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Cancels {
     /// A cancel may mean a timeout or a person, unless its reason says which.
-    #[default]
     Unclear,
+    /// The same, and some versions say nothing after a timeout, such as hosts on version 1 of the Python SDK.
+    #[default]
+    UnclearOrSilent,
     /// The reason of a cancel names a timeout; otherwise a person has stopped the call.
     NamesTimeouts,
     /// It says nothing after a timeout, and cancels only if a person stops the call.
@@ -35,7 +37,10 @@ impl Cancels {
 
     /// Whether the host may give up without sending a cancellation.
     pub(super) fn may_be_silent(self) -> bool {
-        matches!(self, Self::SilentTimeouts | Self::SilentPerson)
+        matches!(
+            self,
+            Self::UnclearOrSilent | Self::SilentTimeouts | Self::SilentPerson
+        )
     }
 }
 
@@ -49,15 +54,15 @@ const KNOWN: [(&str, Limit, Cancels); 10] = [
     ("claude-code", Limit::None, Cancels::NamesTimeouts),
     // Claude Desktop.
     ("claude-ai", after(60), Cancels::Unclear),
-    ("codex-mcp-client", after(300), Cancels::Unclear),
+    ("codex-mcp-client", after(300), Cancels::UnclearOrSilent),
     ("Visual Studio Code", Limit::None, Cancels::NamesTimeouts),
     ("gemini-cli-mcp-client", after(600), Cancels::SilentPerson),
     ("goose", after(300), Cancels::NamesTimeouts),
     ("Zed", after(60), Cancels::SilentTimeouts),
     ("opencode", after(60), Cancels::Unclear),
-    ("cursor-vscode", after(60), Cancels::Unclear),
-    // The default of the official SDKs, on which most hosts stand.
-    ("mcp", after(60), Cancels::Unclear),
+    ("cursor-vscode", after(60), Cancels::UnclearOrSilent),
+    // The default of the official Python SDK.
+    ("mcp", after(60), Cancels::UnclearOrSilent),
 ];
 
 /// The patience with a host that nothing is known of: its SDK most likely gives up after 60 s.

@@ -461,45 +461,106 @@ fn hosts_that_share_a_server_keep_their_subscriptions_and_log_levels() {
     });
 }
 
-#[test]
-fn a_question_that_may_be_about_the_call_of_another_host_is_for_the_screen() {
-    let kept = Kept::new();
-    approve_script(&kept, "asking", "stdio_host.sh");
-    let forms = json!({"elicitation": {}});
-    let mut host = AgentHost::start(&kept, &["asking"], &forms);
-    let mut other = AgentHost::start_as("other-host", &kept, &["asking"], &forms);
-    // Alone, a host answers itself.
-    let call = host.start_call("ask", &json!({}));
-    let request = host.wait(asks_for("elicitation/create"));
-    respond(
-        &mut host,
-        &request,
-        &json!({"action": "accept", "content": {}}),
-    );
-    assert_eq!(text(&host.response(call)["result"]), "answered");
-    other.start_call("wait", &json!({}));
-    until("the other call was sent", || {
+/// Starts a call that does not end, and waits until it was sent.
+fn start_waiting(kept: &Kept, host: &mut AgentHost) -> u64 {
+    let call = host.start_call("wait", &json!({}));
+    until("the call was sent", || {
         let running = kept.ok(&["ls", "--status", "running", "--json"]);
         running
             .document()
             .as_array()
             .is_some_and(|it| !it.is_empty())
     });
-    let call = host.start_call("ask", &json!({}));
-    let mut asked = Vec::new();
-    until("both calls show the question", || {
-        let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
-        let tasks = tasks.document().as_array().cloned().unwrap_or_default();
-        asked = tasks.into_iter().map(|task| task["id"].clone()).collect();
-        asked.len() == 2
+    call
+}
+
+#[test]
+fn a_question_that_may_be_about_the_call_of_another_host_is_for_the_screen() {
+    // The second one is another process of the same host in the same directory.
+    for other in ["other-host", "test-host"] {
+        let kept = Kept::new();
+        approve_script(&kept, "asking", "stdio_host.sh");
+        let forms = json!({"elicitation": {}, "sampling": {}});
+        let mut host = AgentHost::start(&kept, &["asking"], &forms);
+        let mut other = AgentHost::start_as(other, &kept, &["asking"], &forms);
+        // Alone, a host answers itself.
+        let call = host.start_call("ask", &json!({}));
+        let request = host.wait(asks_for("elicitation/create"));
+        let accept = json!({"action": "accept", "content": {}});
+        respond(&mut host, &request, &accept);
+        assert_eq!(text(&host.response(call)["result"]), "answered");
+        start_waiting(&kept, &mut other);
+        let call = host.start_call("ask", &json!({}));
+        let mut asked = Vec::new();
+        until("both calls show the question", || {
+            let tasks = kept.ok(&["ls", "status:input-required", "--json"]);
+            let tasks = tasks.document().as_array().cloned().unwrap_or_default();
+            asked = tasks.into_iter().map(|task| task["id"].clone()).collect();
+            asked.len() == 2
+        });
+        let id = asked[0].as_str().unwrap_or_default();
+        kept.ok(&["answer", id, "--accept"]);
+        assert_eq!(text(&host.response(call)["result"]), "answered");
+        // Nobody at the screen can answer for a model.
+        let refused = host.call("sample", &json!({}));
+        assert!(text(&refused).starts_with("refused with -"), "{refused}");
+        other.request("ping", &json!({}));
+        for host in [&host, &other] {
+            assert!(!host.got("elicitation/create") && !host.got("sampling/createMessage"));
+        }
+        host.close();
+        other.close();
+    }
+}
+
+#[test]
+fn a_cancelled_call_of_another_host_does_not_stand_in_the_way() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let sampling = json!({"sampling": {}});
+    let mut other = AgentHost::start_as("other-host", &kept, &["asking"], &sampling);
+    let waiting = start_waiting(&kept, &mut other);
+    let cancel = json!({"requestId": waiting, "reason": "the user pressed Esc"});
+    other.notify("notifications/cancelled", &cancel);
+    until("it is being cancelled", || {
+        let tasks = kept.ok(&["ls", "--json"]).document();
+        tasks[0]["asked"] == "cancelling"
     });
-    let id = asked[0].as_str().unwrap_or_default();
-    kept.ok(&["answer", id, "--accept"]);
-    assert_eq!(text(&host.response(call)["result"]), "answered");
-    other.request("ping", &json!({}));
-    assert!(!host.got("elicitation/create") && !other.got("elicitation/create"));
+    let mut host = AgentHost::start(&kept, &["asking"], &sampling);
+    let call = host.start_call("sample", &json!({}));
+    let request = host.wait(asks_for("sampling/createMessage"));
+    let message =
+        json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"});
+    respond(&mut host, &request, &message);
+    assert_eq!(text(&host.response(call)["result"]), "the model said hi");
     host.close();
     other.close();
+}
+
+#[test]
+fn a_page_that_has_to_be_visited_first_is_for_the_host() {
+    let kept = Kept::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let page = json!({"mode": "url", "elicitationId": "e", "url": "https://pay.example/", "message": "Pay"});
+    let error = json!({"code": -32042, "message": "pay first", "data": {"elicitations": [page]}});
+    let sent = error.clone();
+    let handle = async move |body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        if message["method"] != "tools/call" {
+            return server::answer_with_one_tool("shop", "buy", &message);
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "error": sent});
+        ([("content-type", "application/json")], answer.to_string()).into_response()
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle)));
+    let pages = json!({"elicitation": {"url": {}}});
+    let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &pages);
+    let call = host.start_call("buy", &json!({}));
+    assert_eq!(host.response(call)["error"], error);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    host.close();
 }
 
 /// Waits until a call asks something, and returns its id.

@@ -354,7 +354,14 @@ impl Link {
             Err(_) if is_cancelling || active.was_cancelled() => {
                 return self.conclude(id, Status::Cancelled, None);
             }
-            Err(error) if error.code == VISIT_FIRST && self.call_wants_visits(id, &error) => return,
+            // A host gets the error, and calls again once the pages have been visited.
+            Err(error)
+                if error.code == VISIT_FIRST
+                    && active.task.caller.is_none()
+                    && self.call_wants_visits(id, &error) =>
+            {
+                return;
+            }
             Err(error) if self.tries_other_mode(id, &error) => return,
             Err(error) => {
                 return self.fail_with(id, TaskErrorKind::Protocol, error);

@@ -4,14 +4,18 @@
 //! |---|---|
 //! | progress | [`Link::call_of`]: the call with its token, if its progress is accepted from there ([`Link::takes_steps_from`]) |
 //! | a question on the standalone stream | [`Link::calls_in_session`]: all of them; one answer settles it |
-//! | a question of a stdio server | [`Link::newest_of_one_host`]: the newest call, if one host made all of them |
+//! | a question of a stdio server | [`Link::calls_of_one_host`]: all calls, if one host made them |
 //! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
 //! | a log line of a stdio server, for its host | [`Link::task_of_process_log`]: the newest call of the only host |
 //! | anything else on the only stream of a stdio or HTTP+SSE server | [`Link::only_active_task`] |
 
+use std::cmp::Reverse;
+
+use itertools::Itertools as _;
+
 use super::Link;
 use crate::{
-    domain::{Phase, QuestionKind, TaskId},
+    domain::{Phase, QuestionKind, Task, TaskId},
     link::active_task::ActiveTask,
 };
 
@@ -68,27 +72,30 @@ impl Link {
         active.next().is_none().then(|| id.clone())
     }
 
-    /// The newest call that is out, of those about which such a question can be asked, if one host made all of them, or
-    /// none: another host must not see what a server asks about a call of this one.
-    pub(super) fn newest_of_one_host(&self, kind: QuestionKind) -> Option<TaskId> {
+    /// The calls that are out and about which such a question can be asked, if one host made all of them, or none:
+    /// another host must not see what a server asks about a call of this one. Where two processes of a host run in one
+    /// directory, each of them sees that not all of the calls are its own. All calls without a host have the same person,
+    /// so the newest one will do.
+    pub(super) fn calls_of_one_host(&self, kind: QuestionKind) -> Vec<TaskId> {
         let is_out = |(id, active): &(&TaskId, &ActiveTask)| {
-            !active.is_settled() && active.attempt().is_some() && self.can_ask(id, kind)
+            let is_running = !active.is_settled() && !active.was_cancelled();
+            is_running && active.attempt().is_some() && self.can_ask(id, kind)
         };
-        let mut out = self.tasks.iter().filter(is_out);
-        let mut newest = out.next()?;
-        for other in out {
-            let is_same = match (&newest.1.task.caller, &other.1.task.caller) {
-                (Some(one), Some(other)) => one.is_same_host(other),
-                (one, other) => one.is_none() && other.is_none(),
-            };
-            if !is_same {
-                return None;
-            }
-            newest = [newest, other]
-                .into_iter()
-                .max_by_key(|it| it.1.task.created_at)?;
-        }
-        Some(newest.0.clone())
+        let out: Vec<(&TaskId, &Task)> = (self.tasks.iter().filter(is_out))
+            .map(|(id, active)| (id, &active.task))
+            .sorted_by_key(|(_, task)| Reverse(task.created_at))
+            .collect();
+        let mut hosts = out.iter().map(|(_, task)| {
+            let caller = task.caller.as_ref();
+            caller.map(|caller| (&caller.host, &caller.directory))
+        });
+        let most = match hosts.clone().next() {
+            Some(None) => 1,
+            _ => out.len(),
+        };
+        let is_one = hosts.all_equal();
+        let ids = out.iter().map(|(id, _)| (*id).clone());
+        ids.take(if is_one { most } else { 0 }).collect()
     }
 
     /// Whether a task has a call in the current session. A call of the modern era counts only as a server task.
@@ -124,6 +131,7 @@ impl Link {
         if !self.record.is_process() || !self.is_listened_to() || self.has_forwards() {
             return None;
         }
-        self.newest_of_one_host(QuestionKind::Elicitation)
+        let calls = self.calls_of_one_host(QuestionKind::Elicitation);
+        calls.into_iter().next()
     }
 }

@@ -73,13 +73,14 @@ impl Link {
             // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
             None if self.record.is_process()
                 && kind.is_elicitation()
-                && let Some(one) = self.newest_of_one_host(kind) =>
+                && let calls = self.calls_of_one_host(kind)
+                && !calls.is_empty() =>
             {
-                vec![one]
+                calls
             }
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
-            None if kind == QuestionKind::Sampling => Vec::from_iter(self.newest_of_one_host(kind)),
+            None if kind == QuestionKind::Sampling => self.calls_of_one_host(kind),
             None => self.calls_in_session(),
         };
         whose.retain(|id| self.can_ask(id, kind));
@@ -88,7 +89,7 @@ impl Link {
                 return;
             }
             // A host of the modern era can be asked only during its own call.
-            whose = Vec::from_iter(self.newest_of_one_host(kind));
+            whose = self.calls_of_one_host(kind);
         }
         if whose.is_empty() && !kind.is_elicitation() {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));

@@ -173,7 +173,7 @@ impl Proxy {
         let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
         let earlier = self.calls.values().filter(is_it).map(|open| open.began);
         if let Some(began) = earlier.max()
-            && self.host.cancels == Cancels::SilentTimeouts
+            && self.host.cancels != Cancels::SilentPerson
         {
             // Only for as long as this host runs: it may have meant two calls.
             self.learn_limit(call.began.since(began));

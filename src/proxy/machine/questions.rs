@@ -105,8 +105,11 @@ impl Proxy {
 
     fn relay(&mut self, view: &TaskView, question: &Question) {
         let task = &view.task.id;
-        if self.questions.is_known(task, question) || !self.is_own(question) {
+        if self.questions.is_known(task, question) {
             return;
+        }
+        if !self.is_own(question) {
+            return self.decline_for_others(task, question);
         }
         let Some(mut params) = self.shown(question.kind, &question.request) else {
             return;
@@ -124,6 +127,20 @@ impl Proxy {
             asked_at: question.asked_at,
         };
         self.ask_host(relayed, question.kind.method(), &params);
+    }
+
+    /// A question that may be about the call of another process is for the screen, or for nobody if only a host can
+    /// answer it.
+    fn decline_for_others(&mut self, task: &TaskId, question: &Question) {
+        if !question.kind.is_elicitation() {
+            self.questions.know(task, question);
+            let decline = SessionRequest::Answer {
+                id: task.clone(),
+                key: Some(question.key.clone()),
+                answer: Answer::Decline,
+            };
+            self.ask(Asked::Note, decline);
+        }
     }
 
     /// Asks the host for the directories that it works in, if a server wants to know them.

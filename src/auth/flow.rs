@@ -128,7 +128,8 @@ pub async fn begin(
         )));
     }
     let previous = previous.filter(|login| login.issuer == auth_server.issuer);
-    let reusable = reusable_client(previous.as_ref(), options).await;
+    let endpoint = &auth_server.token_endpoint;
+    let reusable = reusable_client(previous.as_ref(), options, &fetcher, endpoint).await;
     let (listener, client, redirect_uri) = if let Some(reusable) = reusable {
         reusable
     } else {
@@ -249,10 +250,13 @@ fn other_parties(issuer: &str, page: &Url, token_endpoint: &Url) -> Vec<String> 
     other_parties
 }
 
-/// The registration of the previous sign-in, if longhaul made it and the port of its redirect URI is free.
+/// The registration of the previous sign-in, if longhaul made it, the port of its redirect URI is free, and the issuer,
+/// which may have been set up anew, still knows it.
 async fn reusable_client(
     previous: Option<&Login>,
     options: &SignInOptions,
+    fetcher: &Fetcher,
+    token_endpoint: &Url,
 ) -> Option<(TcpListener, OwnClient, String)> {
     if options.client_id.is_some() || options.client_metadata_url.is_some() {
         return None;
@@ -262,7 +266,8 @@ async fn reusable_client(
     let client = previous.client.clone();
     let registered = Url::parse(client.registered_for.as_deref()?).ok()?;
     let (listener, redirect_uri) = listen(registered.port()?).await.ok()?;
-    Some((listener, client, redirect_uri))
+    let is_known = tokens::knows_client(fetcher, token_endpoint, &client, &redirect_uri).await;
+    is_known.then_some((listener, client, redirect_uri))
 }
 
 /// Listens on localhost; `port` 0 picks a free one. Also returns the redirect URI.

@@ -26,6 +26,9 @@ const MIN_REFRESH_DELAY: Duration = Duration::from_secs(30);
 /// Longer lifetimes are cut to this.
 const MAX_LIFETIME_SECS: u64 = 10 * 365 * 24 * 3600;
 
+/// A verifier of the shortest permitted length (RFC 7636, section 4.1).
+const UNUSED_VERIFIER: &str = "longhaul-asks-whether-this-client-is-known-";
+
 /// The tokens that an issuer gave, with times computed from their lifetime.
 #[derive(Debug)]
 pub(super) struct Tokens {
@@ -149,6 +152,25 @@ pub(super) async fn request_tokens(
 }
 
 /// What an error response of the token endpoint means.
+/// Whether the issuer still knows a client: it checks that before the code, which is none (RFC 6749, section 5.2). What
+/// gives no answer is assumed to know it.
+pub(super) async fn knows_client(
+    fetcher: &Fetcher,
+    endpoint: &Url,
+    client: &OwnClient,
+    redirect_uri: &str,
+) -> bool {
+    let fields = vec![
+        ("grant_type", "authorization_code"),
+        ("code", "none"),
+        ("redirect_uri", redirect_uri),
+        ("code_verifier", UNUSED_VERIFIER),
+    ];
+    let answer = post(fetcher, endpoint, client, fields).await;
+    let error = answer.map(|answer| oauth_error_in(&answer, &[]).0);
+    !matches!(error, Ok(Some(error)) if error == "invalid_client")
+}
+
 fn token_error(status: u16, error: Option<&str>, message: String) -> TokenError {
     // Only the issuer's own error ends a login, not the page of a proxy.
     match (status, error) {

@@ -14,16 +14,13 @@ use crate::{
         format,
         history::{HistoryPrinter, OutputStyle, print_new},
         live_session::{LiveEvent, LiveSession, join_ids},
-        outcome::{
-            exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome,
-            was_signed_in_just_now,
-        },
+        outcome::{exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome},
         prompt::{LineReader, Prompt, PromptStep, QuestionId, question_id},
         target::Targets,
     },
     domain::{
-        Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
-        TaskView,
+        Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, SessionRequestId,
+        Status, Task, TaskId, TaskView,
     },
     store::Reader,
 };
@@ -64,7 +61,7 @@ pub(super) async fn follow(
         is_behind: until == FollowUntil::Ended,
         detach_wait_since: None,
         was_unsaved: false,
-        may_be_stale: false,
+        before_retry: None,
         printed_notices: BTreeSet::new(),
         shown_question: None,
         questions,
@@ -197,8 +194,8 @@ struct Follower<'f, 'c> {
     detach_wait_since: Option<Mono>,
     /// Whether the previous view was not saved.
     was_unsaved: bool,
-    /// The driver may not have noticed a recent sign-in yet.
-    may_be_stale: bool,
+    /// The view that needed a sign-in when the driver was asked to try again: credentials may just have come.
+    before_retry: Option<Arc<TaskView>>,
     printed_notices: BTreeSet<OneTimeNotice>,
     /// The key of the question that was shown last.
     shown_question: Option<String>,
@@ -249,13 +246,9 @@ impl Follower<'_, '_> {
                 && !self
                     .printed_notices
                     .contains(&OneTimeNotice::WaitingToDetach);
-            // These two conditions change with time alone.
-            let recheck_after = if self.may_be_stale {
-                Some(STALE_CHECK_INTERVAL)
-            } else {
-                awaits_detach.then_some(SILENT_WAIT)
-            };
-            let patience = recheck_after.unwrap_or(Duration::MAX);
+            // This condition changes with time alone.
+            let patience = awaits_detach.then_some(SILENT_WAIT);
+            let patience = patience.unwrap_or(Duration::MAX);
             let Ok(event) = tokio::time::timeout(patience, next).await else {
                 continue;
             };
@@ -398,11 +391,14 @@ impl Follower<'_, '_> {
             }
             return Ok(None);
         }
-        self.may_be_stale = view.contact == Connectivity::NeedsLogin
-            && !self.live.is_driver
-            && was_signed_in_just_now(self.context);
-        if self.may_be_stale {
-            return Ok(None);
+        if view.contact == Connectivity::NeedsLogin && !self.context.global.readonly {
+            let before = self.before_retry.get_or_insert_with(|| {
+                self.live.send_as(RETRY, SessionRequest::RetryNow);
+                Arc::clone(view)
+            });
+            if Arc::ptr_eq(before, view) {
+                return Ok(None);
+            }
         }
         let code = exit_code_if_ended(self.context, self.live, self.printer, view).await?;
         if code.is_none() && view.task.forgotten_at.is_some() {
@@ -519,8 +515,8 @@ impl Follower<'_, '_> {
     }
 }
 
-/// How often to check whether [`SIGN_IN_NOTICED_WITHIN`] has passed.
-const STALE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// A number that no other request gets. Its response says nothing; the views do.
+const RETRY: SessionRequestId = SessionRequestId::MAX;
 
 fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), CliError> {
     let id = &printer.id;

@@ -1,6 +1,6 @@
 //! How a followed task ended, as text and exit code.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     cli::{
@@ -14,20 +14,7 @@ use crate::{
         Connectivity, Elicitation, LinkState, LostReason, OnInput, Phase, ServerName,
         SessionRequest, Status, Task, TaskErrorKind, TaskId, TaskView, text,
     },
-    store::modified_at,
 };
-
-/// How long the driver may take to notice a sign-in; it checks every second.
-pub(super) const SIGN_IN_NOTICED_WITHIN: Duration = Duration::from_secs(5);
-
-/// Whether the driver's "needs login" may be older than the last sign-in.
-pub(super) fn was_signed_in_just_now(context: &Context<'_>) -> bool {
-    let file = fs::metadata(context.logins.path()).ok();
-    let changed = file.as_ref().and_then(modified_at);
-    let now = context.clock.now().wall;
-    // A file from the future would make this wait forever.
-    changed.is_some_and(|at| at <= now && now.since(at) < SIGN_IN_NOTICED_WITHIN)
-}
 
 /// Why a server needs a person first, and what to do about it.
 pub(super) fn sign_in_needed(

@@ -136,10 +136,19 @@ impl Hooks {
     pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
         let id = &view.task.id;
         let is_known = is_known && self.looked_at.insert(id.clone());
-        if view.contact != Connectivity::NeedsLogin || view.task.notify_reason().is_some() {
+        // While the server is only asked again, nothing has changed.
+        let is_served = matches!(
+            view.contact,
+            Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
+        );
+        if is_served || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
-            return;
+        } else if view.contact == Connectivity::NeedsLogin {
+            self.needs_sign_in(id, is_known);
         }
+    }
+
+    fn needs_sign_in(&mut self, id: &TaskId, is_known: bool) {
         let is_new = self.needs_login.insert(id.clone());
         if is_new && !is_known && self.on.includes(NotifyReason::NeedsYou) {
             self.shared.logins_to_tell().push(id.clone());

@@ -47,6 +47,8 @@ pub(super) enum Refused {
     Cursor,
     /// Every resumption.
     Resumption,
+    /// The same, in the words of a web page, which may come from a proxy in the server's place.
+    Page,
 }
 
 impl Refused {

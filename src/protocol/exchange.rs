@@ -213,6 +213,13 @@ impl HttpError {
         matches!(self.status, 408 | 425 | 429 | 502..=504)
     }
 
+    /// Whether a call may run although it was answered with this: a gateway may have passed it on before it gave up. A 503
+    /// with `Retry-After` or a JSON-RPC error is the server's own refusal (RFC 9110 15.6.4).
+    pub const fn may_run(&self) -> bool {
+        let is_own = self.retry_after.is_some() || self.error.is_some();
+        matches!(self.status, 408 | 425 | 500..=502 | 504..=599) || self.status == 503 && !is_own
+    }
+
     /// Whether the server did not act on the request: it was busy, or a login page in its place redirected the request.
     pub const fn is_undelivered(&self) -> bool {
         self.is_transient() || matches!(self.status, 300..=399)

@@ -419,7 +419,7 @@ pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
 }
 
 /// When a file was last modified.
-pub fn modified_at(file: &fs::Metadata) -> Option<Wall> {
+pub(super) fn modified_at(file: &fs::Metadata) -> Option<Wall> {
     let since = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(Wall(since.as_millis().try_into().ok()?))
 }

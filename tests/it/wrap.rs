@@ -16,7 +16,7 @@ use longhaul::store::write_atomically;
 use crate::support::program::{Ran, finish, program};
 
 /// Each host, the file below the home directory, and what is in it: comments, unknown keys, a secret.
-const HOSTS: [(&str, &str, &str); 9] = [
+const HOSTS: [(&str, &str, &str); 10] = [
     (
         "claude-code",
         ".claude.json",
@@ -31,6 +31,11 @@ const HOSTS: [(&str, &str, &str); 9] = [
         "codex",
         ".codex/config.toml",
         "# mine\nmodel = \"m\"\n\n[mcp_servers.lab] # here\nurl = \"https://lab.example/mcp\"\nhttp_headers = { X-Api-Key = \"sk-0123456789abcdefghij\" }\ntool_timeout_sec = 5\n\n[x]\ny = 1\n",
+    ),
+    (
+        "codex",
+        ".codex/config.toml",
+        "[mcp_servers]\nlab = { url = \"https://lab.example/mcp\", oauth_resource = \"https://lab.example\" } # mine\n",
     ),
     (
         "cursor",
@@ -304,11 +309,22 @@ fn what_only_the_host_can_fill_in_is_translated_or_skipped() {
 #[test]
 fn secrets_of_other_servers_are_not_shown() {
     let home = Home::new();
-    let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk-0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;
+    let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk\u002d0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;
     home.write(".claude.json", secrets);
     let ran = home.run(&["wrap", "claude-code", "lab"]);
     assert!(
-        ran.err.contains("\"Bearer ***\"") && !ran.err.contains("sk-"),
+        ran.err.contains("\"Bearer ***\"") && !ran.err.contains("0123456789"),
+        "{ran:#?}"
+    );
+    assert!(!ran.err.contains("9876543210"), "{ran:#?}");
+    // A secret in the path of a URL can't be moved anywhere.
+    let token = "0123456789abcdef0123456789abcdef";
+    let text =
+        format!(r#"{{"mcpServers": {{"zap": {{"url": "https://zap.example/s/{token}/mcp"}}}}}}"#);
+    home.write(".claude.json", &text);
+    let ran = home.run(&["wrap", "claude-code", "--yes"]);
+    assert!(
+        ran.err.contains("skipped zap: ") && !ran.err.contains(token),
         "{ran:#?}"
     );
 }

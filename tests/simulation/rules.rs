@@ -152,6 +152,7 @@ impl Bench {
         let mut record = LinkRecord::new(ServerName::new("lab"), "http://lab/mcp");
         record.session = Some("s".to_owned());
         (record.session_number, record.is_initialized) = (1, true);
+        record.version = Some(ProtocolVersion::V20251125);
         record.tools_at = Some(Wall(START));
         (
             record.standalone.session_number,

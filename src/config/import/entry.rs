@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        template_of, wrap::is_wrapped,
+        template_of, without_tokens, wrap::is_wrapped,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -483,8 +483,10 @@ fn parse_url(text: &str) -> Result<Url, SkipReason> {
     let is_key = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         is_secret_name(&name) || looks_like_token(&value)
     };
-    if url.query_pairs().any(is_key) {
-        return Err(SkipReason::UrlKey(server_url::redacted(text).into_owned()));
+    let mut parts = url.path_segments().into_iter().flatten();
+    if url.query_pairs().any(is_key) || parts.any(looks_like_token) {
+        let shown = without_tokens(&server_url::redacted(text), "***");
+        return Err(SkipReason::UrlKey(shown));
     }
     Ok(url)
 }

@@ -1,6 +1,8 @@
 //! A host's file: its servers, and the text that takes the place of one.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::LazyLock};
+
+use regex::{Captures, Regex};
 
 use super::{
     backup::Replaced,
@@ -9,6 +11,9 @@ use super::{
     json, toml, yaml,
 };
 use crate::store::write_atomically;
+
+/// A text in double quotes.
+static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""(?:[^"\\]|\\.)*""#).ok());
 
 /// A host's file as it was read.
 #[derive(Debug)]
@@ -136,11 +141,21 @@ impl WrapFile {
     }
 
     fn masked(&self, line: &str) -> String {
-        let secrets = self.secrets.iter().filter(|secret| !secret.is_empty());
-        secrets.fold(line.to_owned(), |line, secret| {
-            let quoted = serde_json::json!(secret).to_string();
-            let escaped = quoted.trim_matches('"');
-            line.replace(secret, "***").replace(escaped, "***")
-        })
+        let secrets = || self.secrets.iter().filter(|secret| !secret.is_empty());
+        let without = |text: &str| {
+            let text = text.to_owned();
+            secrets().fold(text, |text, secret| text.replace(secret, "***"))
+        };
+        let line = without(line);
+        let Some(quoted) = &*QUOTED else { return line };
+        // A text has several forms in JSON, TOML and YAML, for each letter can be escaped.
+        let line = quoted.replace_all(&line, |quoted: &Captures<'_>| {
+            let original = quoted.get(0).map_or("", |it| it.as_str());
+            match serde_json::from_str::<String>(original) {
+                Ok(text) if without(&text) != text => serde_json::json!(without(&text)).to_string(),
+                _ => original.to_owned(),
+            }
+        });
+        line.into_owned()
     }
 }

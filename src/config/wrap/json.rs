@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The members that say how a server is reached; all others stay.
-const REPLACED: [&str; 13] = [
+const REPLACED: [&str; 16] = [
     "type",
     "transport",
     "transportType",
@@ -23,6 +23,9 @@ const REPLACED: [&str; 13] = [
     "serverUrl",
     "uri",
     "headers",
+    "auth",
+    "authProviderType",
+    "oauth",
     "command",
     "args",
     "env",

@@ -1,8 +1,8 @@
-//! Entries in Codex's TOML: `[mcp_servers.NAME]` and the tables below it.
+//! Entries in Codex's TOML: `[mcp_servers.NAME]` and the tables below it, or `NAME = { ... }` below `[mcp_servers]`.
 
 use std::ops::Range;
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, value};
+use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, value};
 
 use super::entry::{ProxyCommand, WrapError, WrappableEntry};
 use crate::config::import::formats;
@@ -10,7 +10,7 @@ use crate::config::import::formats;
 const SERVERS: &str = "mcp_servers";
 
 /// The keys that say how a server is reached; all others stay.
-const REPLACED: [&str; 9] = [
+const REPLACED: [&str; 11] = [
     "command",
     "args",
     "env",
@@ -20,20 +20,26 @@ const REPLACED: [&str; 9] = [
     "bearer_token_env_var",
     "http_headers",
     "env_http_headers",
+    "oauth",
+    "oauth_resource",
 ];
 
 const NOT_TOML: WrapError = WrapError::Form("it is not valid TOML");
 
 pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
-    let document = toml_edit::Document::parse(text).map_err(|_| NOT_TOML)?;
+    let document = Document::parse(text).map_err(|_| NOT_TOML)?;
     let Some(servers) = document.get(SERVERS).and_then(Item::as_table) else {
         return Ok(Vec::new());
     };
     let values = formats::toml(text).map_err(|_| NOT_TOML)?;
     let fields_of = |name: &str| values.get(SERVERS)?.get(name)?.as_object().cloned();
     let mut entries = Vec::new();
-    for (name, _) in servers.iter().filter(|(_, item)| item.is_table()) {
-        let range = region(text, name).ok_or_else(|| WrapError::Scattered(name.to_owned()))?;
+    for (name, item) in servers.iter().filter(|(_, item)| item.is_table_like()) {
+        let range = match item {
+            Item::Table(table) if !table.is_dotted() => region(text, name),
+            _ => line(servers, name),
+        };
+        let range = range.ok_or_else(|| WrapError::Scattered(name.to_owned()))?;
         entries.push(WrappableEntry {
             name: name.to_owned(),
             fields: fields_of(name).unwrap_or_default(),
@@ -61,6 +67,13 @@ fn header(line: &str) -> Option<Vec<String>> {
         };
     }
     Some(keys)
+}
+
+/// The text of `NAME = { ... }`.
+fn line(servers: &Table, name: &str) -> Option<Range<usize>> {
+    let (key, item) = servers.get_key_value(name)?;
+    item.as_inline_table()?;
+    Some(key.span()?.start..item.span()?.end)
 }
 
 /// The text of a server's tables, from the first header to the next one of another table; `None` if they are in several
@@ -97,10 +110,12 @@ pub(super) fn wrapped(
     command: &ProxyCommand,
 ) -> Result<String, WrapError> {
     let mut document: DocumentMut = original.parse().map_err(|_| NOT_TOML)?;
-    let table = document
-        .get_mut(SERVERS)
-        .and_then(|servers| servers.get_mut(name)?.as_table_mut())
-        .ok_or(NOT_TOML)?;
+    let entry = if document.contains_key(SERVERS) {
+        (document.get_mut(SERVERS)).and_then(|servers| servers.get_mut(name))
+    } else {
+        document.get_mut(name)
+    };
+    let table = entry.and_then(Item::as_table_like_mut).ok_or(NOT_TOML)?;
     for key in REPLACED {
         table.remove(key);
     }
@@ -126,7 +141,10 @@ pub(super) fn wrapped(
     if !variables.is_empty() {
         table.insert("env_vars", value(variables));
     }
-    let text = document.to_string();
+    let mut text = document.to_string();
+    if !original.ends_with('\n') {
+        text.truncate(text.trim_end().len());
+    }
     Ok(if original.contains("\r\n") {
         text.replace("\r\n", "\n").replace('\n', "\r\n")
     } else {
@@ -160,6 +178,30 @@ mod tests {
         let expected = "[mcp_servers.lab]\ntool_timeout_sec = 5\ncommand = \"longhaul\"\nargs = [\"proxy\", \"lab\"]\n\
             env = { LAB_X_KEY = \"v\" }\n";
         assert_eq!(wrapped(original, "lab", &command).unwrap(), expected);
+    }
+
+    #[test]
+    fn replaces_an_inline_table() {
+        let text = "[mcp_servers]\nlab = { url = \"https://lab.example/mcp\", enabled = true } # mine\nother = { command = \"x\" }\n";
+        let entries = entries(text).unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["lab", "other"]);
+        let original = text.get(entries[0].range.clone()).unwrap();
+        assert!(
+            original.starts_with("lab = {") && original.ends_with('}'),
+            "{original}"
+        );
+        let command = ProxyCommand {
+            program: "longhaul".to_owned(),
+            args: vec!["proxy".to_owned(), "lab".to_owned()],
+            env: Vec::new(),
+            forwarded: Vec::new(),
+        };
+        let new = wrapped(original, "lab", &command).unwrap();
+        assert_eq!(
+            new,
+            "lab = { enabled = true , command = \"longhaul\", args = [\"proxy\", \"lab\"] }"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::Link;
 use crate::{
     domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason, text},
     link::{
-        connection::{SESSION_GONE, UNSUPPORTED},
+        connection::{SESSION_GONE, STREAM_GONE, UNSUPPORTED},
         in_flight::InFlight,
         negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
         stream_state::{Refused, StreamState},
@@ -50,8 +50,7 @@ impl Link {
                 }
                 self.fail_with(id, TaskErrorKind::Refused, error);
             }
-            // A gateway may have passed the call on before it gave up.
-            408 | 425 | 500..=502 | 504..=599 => {
+            _ if refusal.may_run() => {
                 let reason = if self.may_be_task(id) {
                     UnknownReason::BeforeTaskId
                 } else {
@@ -114,8 +113,7 @@ impl Link {
                 let said = format!("HTTP 400 {}", said.unwrap_or_default());
                 self.verify(id, said, Refused::by_400(is_call));
             }
-            // A gateway may have passed the call on before it gave up.
-            status @ (408 | 425 | 500..=502 | 504..=599) if is_call => {
+            status if is_call && refusal.may_run() => {
                 active.went_out(self.now);
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
                 self.out_of_stream(id, end);
@@ -219,10 +217,18 @@ impl Link {
             Refused::Cursor if self.is_stream_gone(id, SESSION_GONE) => {
                 self.refused_for_long(id, Some(said));
             }
-            Refused::Resumption if self.is_stream_gone(id, UNSUPPORTED) => {
-                self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
+            Refused::Cursor => self.verify_later(id, false),
+            Refused::Resumption | Refused::Page => {
+                let proof = match meant {
+                    Refused::Page => STREAM_GONE,
+                    _ => UNSUPPORTED,
+                };
+                if self.is_stream_gone(id, proof) {
+                    self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
+                } else {
+                    self.verify_later(id, false);
+                }
             }
-            _ => self.verify_later(id, false),
         }
     }
 

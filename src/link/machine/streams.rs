@@ -80,7 +80,11 @@ impl Link {
             StreamState::Asking { .. } => {
                 let said = no_message(body).unwrap_or_default();
                 self.close(exchange);
-                self.verify(id, said, Refused::Resumption);
+                let meant = match body {
+                    Body::Other { .. } => Refused::Page,
+                    _ => Refused::Resumption,
+                };
+                self.verify(id, said, meant);
             }
             _ => {}
         }

@@ -112,12 +112,14 @@ impl Link {
         if !active.is_active() || active.is_settled() || (is_unknown || waits) && !is_heard {
             return Connectivity::Idle;
         }
-        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        // A stream that is open needs no other credentials: perhaps only another call was denied.
+        let is_open = matches!(active.stream, StreamState::Open { .. });
+        if matches!(self.connection, ConnectionState::AuthRequired(_)) && !is_open {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.activity.last_byte.wall;
         let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
-        if is_kept || matches!(active.stream, StreamState::Open { .. }) {
+        if is_kept || is_open {
             return Connectivity::Live { last_byte };
         }
         if active

@@ -2,7 +2,13 @@
 
 use toml::de::DeTable;
 
-use crate::config::settings::{Defaults, Parser};
+use crate::{
+    config::{
+        error::ValueError,
+        settings::{Defaults, Parser},
+    },
+    store::is_session_name,
+};
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
@@ -14,7 +20,13 @@ impl Parser<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "session" => defaults.session = self.string(name, value),
+                "session" => {
+                    let read = |text: &str| {
+                        let name = is_session_name(text).then(|| text.to_owned());
+                        name.ok_or(ValueError::NotSessionName)
+                    };
+                    defaults.session = self.text(name, value, read);
+                }
                 "host" => defaults.host = self.string(name, value),
                 "server" => defaults.server = self.string(name, value),
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),

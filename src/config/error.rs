@@ -50,6 +50,10 @@ pub enum ValueError {
     NotOneOf(String),
     #[error("expected a name")]
     NoName,
+    #[error(
+        "expected up to 64 lowercase letters, digits, `.`, `_` and `-`, without a dot in front"
+    )]
+    NotSessionName,
     #[error("expected a shell command")]
     NoCommand,
     #[error("invalid variable name")]

@@ -337,6 +337,8 @@ url = "http://me:word@127.0.0.1/"
 [servers]
 three = 3
 "http://x" = {}
+[defaults]
+session = "a/b"
 "#;
         let config = Config::parse("config.toml", text).unwrap();
         let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
@@ -350,6 +352,7 @@ three = 3
             "config.toml:11: secret is ignored: the URL contains a password",
             "config.toml:13: server three must be a table",
             "config.toml:14: invalid server name \"http://x\"",
+            "config.toml:16: session is ignored: expected up to 64 lowercase letters",
         ];
         assert_eq!(config.notices.len(), begins.len(), "{:?}", config.notices);
         for (notice, begin) in config.notices.iter().zip(begins) {

@@ -21,7 +21,9 @@ use std::{
 
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
-    domain::{Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, TaskId, TaskView, text},
+    domain::{
+        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, Phase, TaskId, TaskView, text,
+    },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
 
@@ -137,11 +139,15 @@ impl Hooks {
         let id = &view.task.id;
         let is_known = is_known && self.looked_at.insert(id.clone());
         // While the server is only asked again, nothing has changed.
-        let is_served = matches!(
+        let is_out = view
+            .task
+            .attempt()
+            .is_some_and(|it| it.phase == Phase::Open);
+        let is_heard = matches!(
             view.contact,
-            Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
+            Connectivity::Live { .. } | Connectivity::Quiet { .. }
         );
-        if is_served || view.task.notify_reason().is_some() {
+        if is_out && is_heard || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
         } else if view.contact == Connectivity::NeedsLogin {
             self.needs_sign_in(id, is_known);

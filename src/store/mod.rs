@@ -26,7 +26,7 @@ pub use error::StoreError;
 pub use hook_events::{HookEvent, HookEvents};
 pub use limit::survive_file_size_limit;
 pub use lock::{DriverLock, StartLock, process_state};
-pub use paths::{CONTRACT, Paths, open_directly};
+pub use paths::{CONTRACT, Paths, is_session_name, open_directly};
 pub use private::{Edition, Held, PrivateFile};
 pub use reader::{ListFilter, Lookup, Reader, Version};
 pub use trace::{TraceReader, TraceWriter};

@@ -263,7 +263,8 @@ impl Paths {
     }
 }
 
-fn is_session_name(name: &str) -> bool {
+/// Whether a session can have this name.
+pub fn is_session_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= NAME_LIMIT
         && !name.starts_with('.')

@@ -86,6 +86,8 @@ struct Known {
     metadata_elsewhere: Option<String>,
     iss: Option<&'static str>,
     is_without_registration: bool,
+    /// A client that the issuer has forgotten.
+    forgotten: Option<String>,
     /// Neither has metadata, and both are at one origin, as MCP 2025-03-26 allows; this is the status of the places where
     /// they would be.
     undescribed: Option<u16>,
@@ -265,6 +267,9 @@ async fn issue(State(world): State<World>, uri: Uri, headers: HeaderMap, body: S
 }
 
 fn grant(known: &mut Known, form: &BTreeMap<String, String>) -> Result<Value, &'static str> {
+    if known.forgotten.is_some() && known.forgotten.as_ref() == form.get("client_id") {
+        return Err("invalid_client");
+    }
     match form["grant_type"].as_str() {
         "authorization_code" => {
             let code = &form["code"];
@@ -769,6 +774,19 @@ fn next_sign_in_requests_the_additional_scope() {
     });
     let ran = env.run(&["-s", &url, "call", "admin"]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
+}
+
+#[test]
+fn registers_anew_where_the_issuer_has_forgotten_the_client() {
+    let (world, env) = (World::new(), LoginEnv::new());
+    let url = world.url();
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    world.change(|known| known.forgotten = known.authorized[0].get("client_id").cloned());
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    world.change(|known| {
+        assert_eq!(known.registrations.len(), 2);
+        assert_eq!(known.authorized[1]["client_id"], "client-2");
+    });
 }
 
 #[test]

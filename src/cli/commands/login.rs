@@ -11,6 +11,7 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code},
+        format,
         server_args::LoginArgs,
         target::Targets,
     },
@@ -113,7 +114,10 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         return Ok(code::OK);
     }
     let until = match (&signed.refresh, signed.expires_at) {
-        (None, Some(end)) => format!(" until {} (not renewable)", end.rfc3339()),
+        (None, Some(end)) => {
+            let end = format::clock(end, context.clock.now().wall);
+            format!(" until {end} (not renewable)")
+        }
         _ => String::new(),
     };
     context.info(&format!(

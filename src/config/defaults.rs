@@ -14,19 +14,18 @@ use crate::{
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
                     mouse, keychain, keeper, host";
 
+fn session_name(text: &str) -> Result<String, ValueError> {
+    let name = is_session_name(text).then(|| text.to_owned());
+    name.ok_or(ValueError::NotSessionName)
+}
+
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, table: &DeTable<'_>) {
         let mut defaults = Defaults::default();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "session" => {
-                    let read = |text: &str| {
-                        let name = is_session_name(text).then(|| text.to_owned());
-                        name.ok_or(ValueError::NotSessionName)
-                    };
-                    defaults.session = self.text(name, value, read);
-                }
+                "session" => defaults.session = self.text(name, value, session_name),
                 "host" => defaults.host = self.string(name, value),
                 "server" => defaults.server = self.string(name, value),
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),

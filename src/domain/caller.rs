@@ -232,11 +232,6 @@ impl Caller {
     pub fn is_host(&self, name: &str, directory: &str) -> bool {
         self.host == name && self.directory == directory
     }
-
-    /// Whether both are the same program in the same directory.
-    pub fn is_same_host(&self, other: &Self) -> bool {
-        self.is_host(&other.host, &other.directory)
-    }
 }
 
 /// What became of a call for its caller.

@@ -149,14 +149,11 @@ impl Hooks {
         );
         if is_out && is_heard || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
-        } else if view.contact == Connectivity::NeedsLogin {
-            self.needs_sign_in(id, is_known);
-        }
-    }
-
-    fn needs_sign_in(&mut self, id: &TaskId, is_known: bool) {
-        let is_new = self.needs_login.insert(id.clone());
-        if is_new && !is_known && self.on.includes(NotifyReason::NeedsYou) {
+        } else if view.contact == Connectivity::NeedsLogin
+            && self.needs_login.insert(id.clone())
+            && !is_known
+            && self.on.includes(NotifyReason::NeedsYou)
+        {
             self.shared.logins_to_tell().push(id.clone());
             self.wake();
         }

@@ -2,7 +2,7 @@
 //!
 //! A job on the network thread reads each exchange, because the HTTP library returns one chunk at a time; if the driver
 //! read them itself, every event would cost a turn of its loop. The library also alternates between streams; here the
-//! arrivals are grouped by stream again, so that the driver handles one task for a while and finds its data in the
+//! arrivals are sorted by stream again, so that the driver handles one task for a while and finds its data in the
 //! processor's cache. Invariant: the arrivals of one exchange stay in order, and the queue is bounded in number and in
 //! bytes.
 
@@ -24,56 +24,13 @@ use crate::{link::ExchangeId, protocol::ExchangeEvent};
 const WAITING: usize = 1024;
 /// The maximum bytes of waiting events; a single event may be larger.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
-/// The capacity kept for each exchange's next arrivals; more with few exchanges.
-const KEPT: usize = 64;
 
-/// The arrivals of one exchange, in order.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
+/// An arrival, with the link and the exchange that it is of.
+#[derive(Debug)]
+pub(super) struct Arrival {
     pub(super) link: usize,
     pub(super) exchange: ExchangeId,
-    pub(super) arrivals: Vec<ExchangeEvent>,
-}
-
-/// The batches taken together; those behind `used` are empty and kept for their capacity.
-#[derive(Debug, Default)]
-pub(super) struct Batches {
-    all: Vec<Batch>,
-    used: usize,
-}
-
-impl Batches {
-    /// The non-empty batches, one for each exchange, ordered by first arrival.
-    pub(super) fn used(&mut self) -> impl Iterator<Item = &mut Batch> {
-        self.all.iter_mut().take(self.used)
-    }
-
-    /// The number of arrivals.
-    pub(super) fn count(&self) -> usize {
-        self.all.iter().map(|batch| batch.arrivals.len()).sum()
-    }
-
-    /// Empties the batches for reuse.
-    fn clear(&mut self) {
-        let share = WAITING.checked_div(self.used).unwrap_or(WAITING).max(KEPT);
-        for batch in self.used() {
-            batch.arrivals.clear();
-            batch.arrivals.shrink_to(share);
-        }
-        self.used = 0;
-    }
-
-    /// The batch for an exchange's arrivals.
-    fn open(&mut self, link: usize, exchange: ExchangeId) -> usize {
-        if self.used == self.all.len() {
-            self.all.push(Batch::default());
-        }
-        if let Some(batch) = self.all.get_mut(self.used) {
-            (batch.link, batch.exchange) = (link, exchange);
-        }
-        self.used += 1;
-        self.used - 1
-    }
+    pub(super) event: ExchangeEvent,
 }
 
 /// The arrivals that wait for the driver.
@@ -93,19 +50,9 @@ pub(super) struct Inbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    batches: Batches,
-    /// How many times the driver took everything.
-    taken: u64,
-    count: usize,
+    arrivals: Vec<Arrival>,
     bytes: usize,
     is_awaited: bool,
-}
-
-/// Where a reader put its last arrival; it continues there until everything is taken.
-#[derive(Debug, Default)]
-struct StreamSlot {
-    taken: u64,
-    place: Option<usize>,
 }
 
 /// Where an exchange comes from.
@@ -151,7 +98,6 @@ impl Inbox {
         let inbox = Arc::clone(self);
         let job = tokio::spawn(async move {
             let mut arrivals = std::pin::pin!(arrivals);
-            let mut lane = StreamSlot::default();
             loop {
                 // Checked whenever bytes have arrived: a reader that waited for them must not queue them while the
                 // inbox is shut.
@@ -162,7 +108,14 @@ impl Inbox {
                     arrivals.as_mut().poll_next(cx).map(Some)
                 });
                 match next.await {
-                    Some(Some(arrival)) => inbox.put(link, exchange, &mut lane, arrival).await,
+                    Some(Some(event)) => {
+                        let arrival = Arrival {
+                            link,
+                            exchange,
+                            event,
+                        };
+                        inbox.put(arrival).await;
+                    }
                     Some(None) => break,
                     None => inbox.opened(from).await,
                 }
@@ -171,31 +124,16 @@ impl Inbox {
         Reading(job.abort_handle())
     }
 
-    async fn put(
-        &self,
-        link: usize,
-        exchange: ExchangeId,
-        lane: &mut StreamSlot,
-        arrival: ExchangeEvent,
-    ) {
+    async fn put(&self, arrival: Arrival) {
         loop {
             let emptied = {
                 let mut queue = self.lock();
-                if queue.count < WAITING && queue.bytes < WAITING_BYTES {
-                    if queue.count == 0 {
+                if queue.arrivals.len() < WAITING && queue.bytes < WAITING_BYTES {
+                    if queue.arrivals.is_empty() {
                         self.filled.notify_one();
                     }
-                    queue.count += 1;
-                    queue.bytes += size(&arrival);
-                    if lane.taken != queue.taken {
-                        (lane.taken, lane.place) = (queue.taken, None);
-                    }
-                    let place = lane.place;
-                    let place = place.unwrap_or_else(|| queue.batches.open(link, exchange));
-                    lane.place = Some(place);
-                    if let Some(batch) = queue.batches.all.get_mut(place) {
-                        batch.arrivals.push(arrival);
-                    }
+                    queue.bytes += size(&arrival.event);
+                    queue.arrivals.push(arrival);
                     return;
                 }
                 queue.is_awaited = true;
@@ -238,21 +176,22 @@ impl Inbox {
 
     /// Waits until there is an arrival. Cancel-safe.
     pub(super) async fn filled(&self) {
-        while self.lock().count == 0 {
+        while self.lock().arrivals.is_empty() {
             self.filled.notified().await;
         }
     }
 
-    /// Takes everything into `into`, whose old contents are dropped and whose capacity is reused.
-    pub(super) fn take(&self, into: &mut Batches) {
-        into.clear();
-        let mut queue = self.lock();
-        std::mem::swap(&mut queue.batches, into);
-        (queue.count, queue.bytes) = (0, 0);
-        queue.taken += 1;
-        if std::mem::take(&mut queue.is_awaited) {
-            self.emptied.notify_waiters();
+    /// Takes everything into `into`, which has to be empty and whose capacity is reused, grouped by exchange.
+    pub(super) fn take(&self, into: &mut Vec<Arrival>) {
+        {
+            let mut queue = self.lock();
+            std::mem::swap(&mut queue.arrivals, into);
+            queue.bytes = 0;
+            if std::mem::take(&mut queue.is_awaited) {
+                self.emptied.notify_waiters();
+            }
         }
+        into.sort_by_key(|arrival| (arrival.link, arrival.exchange));
     }
 }
 
@@ -283,17 +222,14 @@ mod tests {
         count: usize,
         mut each: impl FnMut(ExchangeId, ExchangeEvent),
     ) {
-        let (mut taken, mut seen) = (Batches::default(), 0);
+        let (mut taken, mut seen) = (Vec::new(), 0);
         while seen < count {
             inbox.filled().await;
             inbox.take(&mut taken);
-            assert!(taken.count() <= WAITING, "{} waited", taken.count());
-            for batch in taken.used() {
-                assert!(!batch.arrivals.is_empty());
-                for arrival in batch.arrivals.drain(..) {
-                    each(batch.exchange, arrival);
-                    seen += 1;
-                }
+            assert!(taken.len() <= WAITING, "{} waited", taken.len());
+            for arrival in taken.drain(..) {
+                each(arrival.exchange, arrival.event);
+                seen += 1;
             }
         }
     }
@@ -325,19 +261,29 @@ mod tests {
     #[tokio::test]
     async fn batches_interleaved_events_of_many_streams() {
         let inbox = Arc::new(Inbox::default());
-        let mut lanes: Vec<StreamSlot> = (0..10).map(|_| StreamSlot::default()).collect();
-        let mut taken = Batches::default();
+        let mut taken = Vec::new();
         for round in 0..3 {
             for number in 0..40 {
-                let lane = &mut lanes[number % 10];
-                let of = u64::try_from(number % 10).unwrap();
+                let (link, exchange) = (0, number % 10);
+                let event = event(format!("{round}:{number}"));
                 inbox
-                    .put(0, of, lane, event(format!("{round}:{number}")))
+                    .put(Arrival {
+                        link,
+                        exchange,
+                        event,
+                    })
                     .await;
             }
             inbox.take(&mut taken);
-            let sizes: Vec<usize> = taken.used().map(|batch| batch.arrivals.len()).collect();
-            assert_eq!(sizes, [4; 10], "round {round}");
+            let groups = taken.chunk_by(|one, next| one.exchange == next.exchange);
+            assert_eq!(
+                groups.map(<[_]>::len).collect::<Vec<_>>(),
+                [4; 10],
+                "round {round}"
+            );
+            let first: Vec<Arrival> = taken.drain(..).take(4).collect();
+            let expected = [0, 10, 20, 30].map(|number| event(format!("{round}:{number}")));
+            assert!(first.into_iter().map(|it| it.event).eq(expected));
         }
     }
 
@@ -346,12 +292,12 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         let large = stream::iter((0..64).map(|_| event("x".repeat(1024 * 1024))));
         let _reading = inbox.read(0, 7, Source::Network, large);
-        let (mut taken, mut seen) = (Batches::default(), 0);
+        let (mut taken, mut seen) = (Vec::new(), 0);
         while seen < 64 {
             inbox.filled().await;
             inbox.take(&mut taken);
-            assert!(taken.count() <= 4, "{} waited", taken.count());
-            seen += taken.count();
+            assert!(taken.len() <= 4, "{} waited", taken.len());
+            seen += taken.drain(..).len();
         }
     }
 

@@ -50,29 +50,25 @@ pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -
 
 /// Why a response body ended early.
 pub(super) fn broken_body(error: &reqwest::Error) -> String {
-    if let Some(message) = io_kind(error).and_then(io_message) {
-        return message.to_owned();
-    }
-    let inner = innermost(error);
+    let message = io_kind(error).and_then(io_message);
+    let message = message.map_or_else(|| innermost(error), str::to_owned);
     // The type of this error is hyper's, which is not a direct dependency. Only the message depends on its text.
-    if inner.contains("before message") || inner.contains("end of file") {
+    if message.contains("before message") || message.contains("end of file") {
         return "the response was cut off".to_owned();
     }
-    inner
+    message
 }
 
 /// Why no response came to a request that was sent, at least in part.
 fn lost_response(error: &reqwest::Error) -> String {
-    if let Some(message) = io_kind(error).and_then(io_message) {
-        return message.to_owned();
-    }
-    let inner = innermost(error);
-    if inner.contains("before message") {
+    let message = io_kind(error).and_then(io_message);
+    let message = message.map_or_else(|| innermost(error), str::to_owned);
+    if message.contains("before message") {
         "the server closed the connection without a response".to_owned()
-    } else if inner.contains("parsed") {
-        format!("the response is not HTTP ({inner})")
+    } else if message.contains("parsed") {
+        format!("the response is not HTTP ({message})")
     } else {
-        inner
+        message
     }
 }
 

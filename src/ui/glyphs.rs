@@ -2,105 +2,69 @@
 
 use ratatui::symbols::{bar, border};
 
-/// A set of glyphs, each one column wide.
-#[derive(Debug)]
-pub(crate) struct Glyphs {
-    pub(crate) running: &'static str,
-    pub(crate) reconnecting: &'static str,
-    pub(crate) offline: &'static str,
-    pub(crate) restored: &'static str,
-    pub(crate) paused: &'static str,
-    pub(crate) asks: &'static str,
-    pub(crate) failed: &'static str,
-    pub(crate) lost: &'static str,
-    pub(crate) done: &'static str,
-    pub(crate) cancelled: &'static str,
-    pub(crate) unknown: &'static str,
-    pub(crate) cursor: &'static str,
-    pub(crate) new: &'static str,
-    pub(crate) mark: &'static str,
-    pub(crate) bar: &'static str,
-    pub(crate) rest: &'static str,
-    /// The moving part of an indeterminate progress bar.
-    pub(crate) wave: [&'static str; 3],
-    pub(crate) line: &'static str,
-    pub(crate) frame: border::Set<'static>,
-    pub(crate) spark: bar::Set<'static>,
-    /// The connection timeline: live, disconnected, asleep, unwatched, replay, gap.
-    pub(crate) trail: [&'static str; 6],
-    pub(crate) more: &'static str,
-    pub(crate) arrows: [&'static str; 2],
+/// Declares [`Glyphs`] and its two sets: in each line the name of a glyph, its type, and its form in Unicode and in ASCII.
+macro_rules! glyphs {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $unicode:expr, $ascii:expr;)*) => {
+        /// A set of glyphs, each one column wide.
+        #[derive(Debug)]
+        pub(crate) struct Glyphs {
+            $($(#[$doc])* pub(crate) $name: $type,)*
+        }
+
+        const UNICODE: Glyphs = Glyphs { $($name: $unicode,)* };
+        const ASCII: Glyphs = Glyphs { $($name: $ascii,)* };
+    };
 }
 
-const UNICODE: Glyphs = Glyphs {
-    running: "●",
-    reconnecting: "◐",
-    offline: "○",
-    restored: "◌",
-    paused: "‖",
-    asks: "?",
-    failed: "✗",
-    lost: "!",
-    done: "✓",
-    cancelled: "–",
-    unknown: "¿",
-    cursor: "▸",
-    new: "•",
-    mark: "+",
-    bar: "█",
-    rest: "░",
-    wave: ["▒", "▓", "▒"],
-    line: "─",
-    frame: border::PLAIN,
-    spark: bar::NINE_LEVELS,
-    trail: ["━", "╍", "z", "·", "▲", "✗"],
-    more: "…",
-    arrows: ["↑", "↓"],
+glyphs! {
+    running: &'static str = "●", "*";
+    reconnecting: &'static str = "◐", "~";
+    offline: &'static str = "○", "o";
+    restored: &'static str = "◌", ",";
+    paused: &'static str = "‖", ":";
+    asks: &'static str = "?", "?";
+    failed: &'static str = "✗", "x";
+    lost: &'static str = "!", "!";
+    done: &'static str = "✓", "v";
+    cancelled: &'static str = "–", "-";
+    unknown: &'static str = "¿", "u";
+    cursor: &'static str = "▸", ">";
+    new: &'static str = "•", "'";
+    mark: &'static str = "+", "+";
+    bar: &'static str = "█", "#";
+    rest: &'static str = "░", ".";
+    /// The moving part of an indeterminate progress bar.
+    wave: [&'static str; 3] = ["▒", "▓", "▒"], ["-", "=", "-"];
+    line: &'static str = "─", "-";
+    frame: border::Set<'static> = border::PLAIN, ASCII_FRAME;
+    spark: bar::Set<'static> = bar::NINE_LEVELS, ASCII_SPARK;
+    /// The connection timeline: live, disconnected, asleep, unwatched, replay, gap.
+    trail: [&'static str; 6] = ["━", "╍", "z", "·", "▲", "✗"], ["=", "~", "z", ".", "^", "x"];
+    more: &'static str = "…", "~";
+    arrows: [&'static str; 2] = ["↑", "↓"], ["^", "v"];
+}
+
+const ASCII_FRAME: border::Set<'_> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
 };
 
-const ASCII: Glyphs = Glyphs {
-    running: "*",
-    reconnecting: "~",
-    offline: "o",
-    restored: ",",
-    paused: ":",
-    asks: "?",
-    failed: "x",
-    lost: "!",
-    done: "v",
-    cancelled: "-",
-    unknown: "u",
-    cursor: ">",
-    new: "'",
-    mark: "+",
-    bar: "#",
-    rest: ".",
-    wave: ["-", "=", "-"],
-    line: "-",
-    frame: border::Set {
-        top_left: "+",
-        top_right: "+",
-        bottom_left: "+",
-        bottom_right: "+",
-        vertical_left: "|",
-        vertical_right: "|",
-        horizontal_top: "-",
-        horizontal_bottom: "-",
-    },
-    spark: bar::Set {
-        empty: " ",
-        one_eighth: "_",
-        one_quarter: "_",
-        three_eighths: ".",
-        half: ".",
-        five_eighths: ":",
-        three_quarters: ":",
-        seven_eighths: "|",
-        full: "|",
-    },
-    trail: ["=", "~", "z", ".", "^", "x"],
-    more: "~",
-    arrows: ["^", "v"],
+const ASCII_SPARK: bar::Set<'_> = bar::Set {
+    empty: " ",
+    one_eighth: "_",
+    one_quarter: "_",
+    three_eighths: ".",
+    half: ".",
+    five_eighths: ":",
+    three_quarters: ":",
+    seven_eighths: "|",
+    full: "|",
 };
 
 impl Glyphs {

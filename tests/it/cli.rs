@@ -176,7 +176,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
                     seen.gates[usize::from(name == "open-b")].add_permits(1);
                     answer(json!({"content": text("opened")}))
                 }
-                Some("busy") => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+                Some("busy") => StatusCode::TOO_MANY_REQUESTS.into_response(),
                 Some("hangs") => sse(stream::iter([step(1)]).chain(stream::pending()).boxed()),
                 _ => {
                     let error = json!({"code": -32000, "message": "not today"});

@@ -23,9 +23,9 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let id = task.id.clone();
     let sets_limit = edit.idle_timeout.is_some() || edit.max_time.is_some();
     if sets_limit && task.status.is_settled() {
-        let ended = task.state_label();
         return Err(CliError::usage(format!(
-            "{id} has ended ({ended}), so a limit has no effect; nothing was changed"
+            "{id} has ended ({}), so a limit has no effect; nothing was changed",
+            task.state_label()
         )));
     }
     // An empty value clears the field.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        template_of, without_tokens, wrap::is_wrapped,
+        scheme_of, template_of, without_tokens, wrap::is_wrapped,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -254,14 +254,8 @@ impl<'e> EntryReader<'e> {
         let mut value = self.normalize_variables(&what, value)?;
         if is_secret(header, &value) || value.contains("{file:") {
             let variable = variable_for(self.name, header);
-            let is_scheme = |word: &str| {
-                ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
-            };
-            let scheme = value.split_once(' ').filter(|(word, _)| is_scheme(word));
-            let (stays, secret) = match scheme {
-                Some((scheme, secret)) => (format!("{scheme} "), secret),
-                None => (String::new(), value.as_str()),
-            };
+            let scheme = scheme_of(&value);
+            let secret = value.strip_prefix(scheme).unwrap_or_default();
             self.unset.push(UnsetVariable {
                 note: format!(
                     "the secret in its {header} header was not copied; set the environment variable {variable} to it"
@@ -269,7 +263,7 @@ impl<'e> EntryReader<'e> {
                 written: secret.to_owned(),
                 name: variable.clone(),
             });
-            value = format!("{stays}${{{variable}}}");
+            value = format!("{scheme}${{{variable}}}");
         }
         template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
     }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use itertools::Itertools as _;
 use secrecy::SecretString;
 
 use crate::{
@@ -357,17 +358,16 @@ impl Driver<'_> {
     }
 
     pub(super) fn drain_inbox(&mut self, now: Stamp) {
-        let mut batches = std::mem::take(&mut self.received.arrivals);
-        self.received.inbox.take(&mut batches);
-        self.publishing.arrivals += batches.count();
-        self.pace.took(batches.count(), batches.used().count());
-        for batch in batches.used() {
-            for arrival in batch.arrivals.drain(..) {
-                let exchange = batch.exchange;
-                self.feed(batch.link, Input::Arrived { exchange, arrival }, now);
-            }
+        let mut arrivals = std::mem::take(&mut self.received.arrivals);
+        self.received.inbox.take(&mut arrivals);
+        self.publishing.arrivals += arrivals.len();
+        let streams = arrivals.iter().map(|it| (it.link, it.exchange)).dedup();
+        self.pace.took(arrivals.len(), streams.count());
+        for next in arrivals.drain(..) {
+            let (exchange, arrival) = (next.exchange, next.event);
+            self.feed(next.link, Input::Arrived { exchange, arrival }, now);
         }
-        self.received.arrivals = batches;
+        self.received.arrivals = arrivals;
     }
 
     /// Feeds the same input to each link.

@@ -272,7 +272,8 @@ impl Proxies {
         let arguments = canonical_arguments(&call.arguments);
         let is_same = |task: &Task| {
             let is_host = |other: &Caller| {
-                caller.is_same_host(other) && !other.is_expired(task.end.settled_at, now)
+                let is_expired = other.is_expired(task.end.settled_at, now);
+                caller.is_host(&other.host, &other.directory) && !is_expired
             };
             task.server.shares_entry(&call.server)
                 && task.tool == call.tool

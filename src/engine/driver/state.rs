@@ -20,7 +20,7 @@ use crate::{
         driver::lifetime::Lifetime,
         driver::proxies::Proxies,
         hook::Hooks,
-        inbox::{Batches, Inbox, Reading},
+        inbox::{Arrival, Inbox, Reading},
         journal::{Journal, JournalError},
         pace::Pace,
         pending_requests::PendingRequests,
@@ -130,7 +130,7 @@ pub(super) struct Publishing {
 pub(super) struct Received {
     pub(super) inbox: Arc<Inbox>,
     /// The arrivals taken from the inbox; empty between two turns.
-    pub(super) arrivals: Batches,
+    pub(super) arrivals: Vec<Arrival>,
     /// How much all exchanges hold of incomplete events.
     pub(super) unread: SharedByteCount,
 }

@@ -15,7 +15,7 @@ use itertools::Itertools as _;
 
 use super::Link;
 use crate::{
-    domain::{Phase, QuestionKind, Task, TaskId},
+    domain::{Phase, QuestionKind, TaskId},
     link::active_task::ActiveTask,
 };
 
@@ -81,21 +81,19 @@ impl Link {
             let is_running = !active.is_settled() && !active.was_cancelled();
             is_running && active.attempt().is_some() && self.can_ask(id, kind)
         };
-        let out: Vec<(&TaskId, &Task)> = (self.tasks.iter().filter(is_out))
-            .map(|(id, active)| (id, &active.task))
-            .sorted_by_key(|(_, task)| Reverse(task.created_at))
-            .collect();
-        let mut hosts = out.iter().map(|(_, task)| {
-            let caller = task.caller.as_ref();
-            caller.map(|caller| (&caller.host, &caller.directory))
-        });
-        let most = match hosts.clone().next() {
-            Some(None) => 1,
-            _ => out.len(),
+        let mut out: Vec<(&TaskId, &ActiveTask)> = self.tasks.iter().filter(is_out).collect();
+        out.sort_by_key(|(_, active)| Reverse(active.task.created_at));
+        let host = |(_, active): &(&TaskId, &ActiveTask)| {
+            let caller = active.task.caller.as_ref();
+            caller.map(|caller| (caller.host.clone(), caller.directory.clone()))
         };
-        let is_one = hosts.all_equal();
-        let ids = out.iter().map(|(id, _)| (*id).clone());
-        ids.take(if is_one { most } else { 0 }).collect()
+        if !out.iter().map(host).all_equal() {
+            return Vec::new();
+        }
+        if out.first().is_some_and(|newest| host(newest).is_none()) {
+            out.truncate(1);
+        }
+        out.into_iter().map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether a task has a call in the current session. A call of the modern era counts only as a server task.

@@ -353,11 +353,9 @@ impl Link {
             let request_id = attempt.request_id.clone();
             self.index.remove_request(&request_id);
         }
+        active.touch(self.now);
         if let Some(exchange) = exchange {
             self.close(exchange);
-        }
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.touch(self.now);
         }
     }
 

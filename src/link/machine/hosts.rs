@@ -178,10 +178,6 @@ impl Link {
         } else if self.record.session.is_some() {
             self.send_now(RequestKind::TerminateSession, Method::Delete);
         }
-        (self.record.session, self.record.is_initialized) = (None, false);
-        (self.record.tools_at, self.session.listed_at) = (None, None);
-        self.connection = ConnectionState::Disconnected;
-        self.negotiation.step = NegotiationStep::Initialize;
-        self.record_changed();
+        self.leave_session(NegotiationStep::Initialize);
     }
 }

@@ -219,11 +219,8 @@ impl Link {
             }
             Refused::Cursor => self.verify_later(id, false),
             Refused::Resumption | Refused::Page => {
-                let proof = match meant {
-                    Refused::Page => STREAM_GONE,
-                    _ => UNSUPPORTED,
-                };
-                if self.is_stream_gone(id, proof) {
+                let is_page = meant == Refused::Page;
+                if self.is_stream_gone(id, if is_page { STREAM_GONE } else { UNSUPPORTED }) {
                     self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
                 } else {
                     self.verify_later(id, false);

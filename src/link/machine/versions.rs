@@ -135,14 +135,20 @@ impl Link {
         }
         self.record.asked_version = None;
         if self.record.is_stateful() {
-            (self.record.session, self.record.is_initialized) = (None, false);
-            (self.record.tools_at, self.session.listed_at) = (None, None);
-            self.connection = ConnectionState::Disconnected;
-            self.negotiation.step = match self.record.modern {
+            self.leave_session(match self.record.modern {
                 ModernSupport::Unknown => NegotiationStep::Discover,
                 _ => NegotiationStep::Initialize,
-            };
+            });
         }
+        self.record_changed();
+    }
+
+    /// Forgets the session. The next one begins with this step.
+    pub(super) fn leave_session(&mut self, step: NegotiationStep) {
+        (self.record.session, self.record.is_initialized) = (None, false);
+        (self.record.tools_at, self.session.listed_at) = (None, None);
+        self.connection = ConnectionState::Disconnected;
+        self.negotiation.step = step;
         self.record_changed();
     }
 

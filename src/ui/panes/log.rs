@@ -26,10 +26,15 @@ fn nothing_yet(region: &mut Region<'_>, task_row: &TaskRow) {
     region.put(0, 0, region.theme.span(note, Role::Dim));
 }
 
+/// A task's log, if it has entries.
+fn log_of<'s>(state: &'s State, task_row: &TaskRow) -> Option<&'s TaskLog> {
+    let log = state.detail.logs.get(&task_row.view.task.id);
+    log.filter(|log| !log.entries.is_empty())
+}
+
 /// Draws a task's newest entries, newest first. Progress entries are left out if there are log messages.
 pub(super) fn newest_lines(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
-    let log = state.detail.logs.get(&task_row.view.task.id);
-    let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
+    let Some(log) = log_of(state, task_row) else {
         return nothing_yet(region, task_row);
     };
     let is_step = |entry: &HistoryEntry| matches!(entry.what, HistoryEvent::Progress(_));
@@ -67,8 +72,7 @@ fn full_page(
 
 /// Draws the entries that fit, from the scroll position up, oldest first. Formats only these.
 pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
-    let log = state.detail.logs.get(&task_row.view.task.id);
-    let Some(log) = log.filter(|log| !log.entries.is_empty()) else {
+    let Some(log) = log_of(state, task_row) else {
         return nothing_yet(region, task_row);
     };
     let theme = region.theme;

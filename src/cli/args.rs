@@ -41,7 +41,7 @@ States:
   queued            not sent yet; longhaul sends it as soon as it can
   pausing, cancelling, resuming
                     requested, but not confirmed by the server yet
-  waiting           the server needs a sign-in, your consent or approval, or a variable
+  ..., needs you    the server needs a sign-in, your consent or approval, or a variable
   running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, reconnecting
                     the connection is lost, and longhaul is restoring it

@@ -225,10 +225,11 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
             "waiting for the answer to a question; a person can answer with: longhaul answer {}",
             task.id
         )),
-        _ if task.status.is_settled() => Some(format!(
-            "{} after {age}, not collected yet",
-            task.status.label()
-        )),
+        _ if task.status.is_settled() => {
+            let is_owed = task.is_owed(now);
+            let rest = if is_owed { ", not collected yet" } else { "" };
+            Some(format!("{} after {age}{rest}", task.status.label()))
+        }
         _ => Some(format!("{}, started {age} ago", task.status.label())),
     };
     if let Some(ended) = ended {

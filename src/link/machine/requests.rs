@@ -290,9 +290,8 @@ impl Link {
             let request_id = attempt.request_id.clone();
             self.index.add_request(request_id, id.clone());
         }
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.notice(now, "looking for it on the server".to_owned());
-        }
+        let words = "looking for it on the server".to_owned();
+        active.note_status(now, Status::Running.label(), Some(words));
     }
 
     fn retry_now(&mut self) {

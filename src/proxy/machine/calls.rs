@@ -30,6 +30,9 @@ const TASK_AFTER: Duration = Duration::from_secs(2);
 /// Equal calls that come within this time are meant to run side by side.
 const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
 
+/// No host gives up sooner; calls that follow each other faster say nothing of its limit.
+const LEAST_LIMIT: Duration = Duration::from_secs(3);
+
 /// How long the first snapshot of a task may take.
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(100);
 
@@ -172,11 +175,12 @@ impl Proxy {
     fn attach_to_open_call(&mut self, id: &str, mut call: Call, task: TaskId) {
         let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
         let earlier = self.calls.values().filter(is_it).map(|open| open.began);
-        if let Some(began) = earlier.max()
+        let waited = earlier.max().map(|began| call.began.since(began));
+        if let Some(waited) = waited.filter(|waited| *waited >= LEAST_LIMIT)
             && self.host.cancels != Cancels::SilentPerson
         {
             // Only for as long as this host runs: it may have meant two calls.
-            self.learn_limit(call.began.since(began));
+            self.learn_limit(waited);
             call.until = self.call_patience().map(|wait| call.began.after(wait));
         }
         let request_id = id.to_owned();

@@ -134,12 +134,9 @@ impl Proxy {
     fn decline_for_others(&mut self, task: &TaskId, question: &Question) {
         if !question.kind.is_elicitation() {
             self.questions.know(task, question);
-            let decline = SessionRequest::Answer {
-                id: task.clone(),
-                key: Some(question.key.clone()),
-                answer: Answer::Decline,
-            };
-            self.ask(Asked::Note, decline);
+            let (id, key) = (task.clone(), Some(question.key.clone()));
+            let answer = Answer::Decline;
+            self.ask(Asked::Note, SessionRequest::Answer { id, key, answer });
         }
     }
 

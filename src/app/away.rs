@@ -63,7 +63,7 @@ pub fn away_lines(state: &State) -> Option<[String; 2]> {
     if away.asleep {
         let (from, until) = (away.from, away.until);
         let [from, until] = [from, until].map(|at| state.clock_minutes(at));
-        absence = format!("{absence}, asleep {from}-{until}");
+        absence = format!("{absence}, computer asleep {from}-{until}");
     }
     let line = format!("While you were away ({absence}): {happened}");
     Some([line, format!("Away ({absence}): {happened}")])

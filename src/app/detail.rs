@@ -263,8 +263,8 @@ fn cases(task: &Task) -> Vec<String> {
     let without_session = match task.resumability.strongest() {
         _ if is_modern(task) => "this revision has no MCP sessions",
         Some(Resumable::Task) => match task.server_task.as_ref().and_then(|task| task.is_bound) {
-            Some(false) => "longhaul polls it in a new MCP session",
-            _ => "longhaul polls it in a new MCP session, unless it ended with the old one",
+            Some(false) => "longhaul polls the task in a new MCP session",
+            _ => "longhaul polls the task in a new MCP session, if the server still has it",
         },
         Some(Resumable::Checkpoint) => "longhaul resumes from the checkpoint in a new MCP session",
         Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
@@ -331,7 +331,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(labeled("client id", client));
     }
     if let Some(id) = &task.server_task_id {
-        lines.push(labeled("id on server", id));
+        lines.push(labeled("server task", id));
     }
     if task.is_open()
         && task.status != Status::Paused

@@ -77,20 +77,19 @@ fn outcomes(state: &State) -> Option<String> {
         parts.push(format!("{} paused", text::grouped(totals.pauses)));
     }
     if totals.continues > 0 {
-        let verb = if totals.continues == 1 {
-            "continues"
-        } else {
-            "continue"
-        };
-        parts.push(format!("{} {verb}", text::grouped(totals.continues)));
+        let count = text::grouped(totals.continues);
+        parts.push(format!("{count} {}", continues(totals.continues)));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    let verb = if open == 1 { "continues" } else { "continue" };
-    format!("{} {verb} in the background", text::plural(open, "call"))
+    text::plural(open, "call") + " " + continues(open) + " in the background"
+}
+
+fn continues(count: usize) -> &'static str {
+    if count == 1 { "continues" } else { "continue" }
 }
 
 /// The note for stderr after the screen has closed.

@@ -65,6 +65,9 @@ const OUR_PARAMETERS: [&str; 8] = [
     "scope",
 ];
 
+/// How long an issuer may take to say whether it knows a client; the person waits.
+const CLIENT_CHECK_WITHIN: Duration = Duration::from_secs(3);
+
 /// A sign-in that waits for the browser.
 pub struct PendingSignIn {
     /// The page to open.
@@ -266,8 +269,11 @@ async fn reusable_client(
     let client = previous.client.clone();
     let registered = Url::parse(client.registered_for.as_deref()?).ok()?;
     let (listener, redirect_uri) = listen(registered.port()?).await.ok()?;
-    let is_known = tokens::knows_client(fetcher, token_endpoint, &client, &redirect_uri).await;
-    is_known.then_some((listener, client, redirect_uri))
+    let asking = tokens::knows_client(fetcher, token_endpoint, &client, &redirect_uri);
+    let answer = tokio::time::timeout(CLIENT_CHECK_WITHIN, asking).await;
+    answer
+        .unwrap_or(true)
+        .then_some((listener, client, redirect_uri))
 }
 
 /// Listens on localhost; `port` 0 picks a free one. Also returns the redirect URI.

@@ -151,9 +151,8 @@ pub(super) async fn request_tokens(
     })
 }
 
-/// What an error response of the token endpoint means.
-/// Whether the issuer still knows a client: it checks that before the code, which is none (RFC 6749, section 5.2). What
-/// gives no answer is assumed to know it.
+/// Whether the issuer still knows a client: it checks that before the code, which is invalid here (RFC 6749, section
+/// 5.2). Returns true if it gives no answer.
 pub(super) async fn knows_client(
     fetcher: &Fetcher,
     endpoint: &Url,
@@ -171,6 +170,7 @@ pub(super) async fn knows_client(
     !matches!(error, Ok(Some(error)) if error == "invalid_client")
 }
 
+/// What an error response of the token endpoint means.
 fn token_error(status: u16, error: Option<&str>, message: String) -> TokenError {
     // Only the issuer's own error ends a login, not the page of a proxy.
     match (status, error) {

@@ -50,7 +50,8 @@ States:
 
 IF CUT (what happens to the call if longhaul loses its connection for a long time):
   continues         the server keeps working, and longhaul finds the call again
-  pauses            the call stops at its checkpoint, and longhaul continues from there
+  pauses            the call stops at its checkpoint, and longhaul continues from there,
+                    unless you paused it
   likely            the call can probably be resumed, for an unknown or limited time
   LOST              the call or its result is lost";
 
@@ -165,14 +166,14 @@ pub(super) enum CliCommand {
     /// Wait for tasks to finish; the exit code reflects the worst outcome.
     #[command(after_help = help("  longhaul wait q7m k3v\n  longhaul wait q7m k3v --any\n  longhaul wait --tag nightly --json"))]
     Wait(WaitArgs),
-    /// Pause a task with its server's pause tool.
-    #[command(after_help = help("  longhaul pause q7m\n  longhaul pause --all"))]
+    /// Pause tasks with their server's pause tool.
+    #[command(after_help = help("  longhaul pause q7m k3v\n  longhaul pause --all"))]
     Pause(TaskSelectionArgs),
-    /// Resume a paused task, or retry the connection now.
-    #[command(after_help = help("  longhaul resume q7m\n  longhaul resume --all"))]
+    /// Resume paused tasks, or retry the connection now.
+    #[command(after_help = help("  longhaul resume q7m k3v\n  longhaul resume --all"))]
     Resume(TaskSelectionArgs),
-    /// Cancel a task.
-    #[command(after_help = help("  longhaul cancel q7m\n  longhaul cancel --all"))]
+    /// Cancel tasks.
+    #[command(after_help = help("  longhaul cancel q7m k3v\n  longhaul cancel --all"))]
     Cancel(TaskSelectionArgs),
     /// Show a server's question, or answer it.
     ///
@@ -418,7 +419,8 @@ pub(super) struct LsArgs {
     /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
     pub(super) view: Option<String>,
-    /// Only tasks that need you: a question, a sign-in, an unknown outcome, or a failure that you haven't seen.
+    /// Only tasks that need you: a question, a sign-in, consent, an approval, a variable, an unknown outcome, or a failed
+    /// or lost task that you haven't seen.
     #[arg(long)]
     pub(super) needs_you: bool,
     /// Only finished tasks that you haven't seen yet.

@@ -22,7 +22,7 @@ pub(super) fn detach_wait_message(
             )
         } else {
             // Only the exit of the driver ends a call.
-            "waiting until the call is sent; Ctrl-C quits without ending it".to_owned()
+            "waiting until the call is sent; press Ctrl-C to quit (the call is kept)".to_owned()
         }
     })
 }

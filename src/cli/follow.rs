@@ -13,14 +13,14 @@ use crate::{
         error::{CliError, code},
         format,
         history::{HistoryPrinter, OutputStyle, print_new},
-        live_session::{LiveEvent, LiveSession, join_ids},
+        live_session::{LiveEvent, LiveSession, RETRY, join_ids},
         outcome::{exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome},
         prompt::{LineReader, Prompt, PromptStep, QuestionId, question_id},
         target::Targets,
     },
     domain::{
-        Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, SessionRequestId,
-        Status, Task, TaskId, TaskView,
+        Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
+        TaskView,
     },
     store::Reader,
 };
@@ -62,6 +62,7 @@ pub(super) async fn follow(
         detach_wait_since: None,
         was_unsaved: false,
         before_retry: None,
+        has_retried: false,
         printed_notices: BTreeSet::new(),
         shown_question: None,
         questions,
@@ -196,6 +197,8 @@ struct Follower<'f, 'c> {
     was_unsaved: bool,
     /// The view that needed a sign-in when the driver was asked to try again: credentials may just have come.
     before_retry: Option<Arc<TaskView>>,
+    /// Whether the driver has tried.
+    has_retried: bool,
     printed_notices: BTreeSet<OneTimeNotice>,
     /// The key of the question that was shown last.
     shown_question: Option<String>,
@@ -264,7 +267,10 @@ impl Follower<'_, '_> {
             LiveEvent::Session(SessionEvent::Undriven) => {
                 finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
             }
-            LiveEvent::Session(_) => None,
+            LiveEvent::Session(event) => {
+                self.has_retried |= matches!(event, SessionEvent::Response { request: RETRY, .. });
+                None
+            }
             LiveEvent::Interrupted if self.live.warn_of_loss(self.context, Some(&self.id)) => None,
             LiveEvent::Interrupted | LiveEvent::Terminated => Some(FollowEnd::Interrupted),
         })
@@ -396,7 +402,7 @@ impl Follower<'_, '_> {
                 self.live.send_as(RETRY, SessionRequest::RetryNow);
                 Arc::clone(view)
             });
-            if Arc::ptr_eq(before, view) {
+            if !self.has_retried || Arc::ptr_eq(before, view) {
                 return Ok(None);
             }
         }
@@ -515,9 +521,6 @@ impl Follower<'_, '_> {
     }
 }
 
-/// A number that no other request gets. Its response says nothing; the views do.
-const RETRY: SessionRequestId = SessionRequestId::MAX;
-
 fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), CliError> {
     let id = &printer.id;
     match printer.style {
@@ -577,7 +580,7 @@ mod tests {
         assert_eq!(detach_wait_message(None, true, SILENT_WAIT), None);
         let as_client = detach_wait_message(Some(&lost), false, SILENT_WAIT).unwrap();
         assert!(
-            as_client.contains("Ctrl-C quits without ending it"),
+            as_client.contains("press Ctrl-C to quit (the call is kept)"),
             "{as_client}"
         );
         assert!(!as_client.contains("would lose"), "{as_client}");

@@ -29,6 +29,9 @@ use crate::{
     term::{interruptible::end_writes_on_signals, signals::EndingSignals},
 };
 
+/// The number of a request to try again, which no other request gets.
+pub(super) const RETRY: SessionRequestId = SessionRequestId::MAX;
+
 /// How long a command is silent before it tells why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 

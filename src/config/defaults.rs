@@ -14,9 +14,10 @@ use crate::{
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
                     mouse, keychain, keeper, host";
 
-fn session_name(text: &str) -> Result<String, ValueError> {
-    let name = is_session_name(text).then(|| text.to_owned());
-    name.ok_or(ValueError::NotSessionName)
+fn session_name(text: &str) -> Result<(), ValueError> {
+    is_session_name(text)
+        .then_some(())
+        .ok_or(ValueError::NotSessionName)
 }
 
 impl Parser<'_> {
@@ -25,7 +26,11 @@ impl Parser<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match name {
-                "session" => defaults.session = self.text(name, value, session_name),
+                "session" => {
+                    defaults.session = self.string(name, value);
+                    // It stays, so that no command works on another session.
+                    self.text(name, value, session_name);
+                }
                 "host" => defaults.host = self.string(name, value),
                 "server" => defaults.server = self.string(name, value),
                 "protocol" => defaults.protocol = self.text(name, value, str::parse),

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The first line of a file that longhaul creates.
-const HEAD: &str = "# longhaul configuration. `longhaul servers` and the screen edit this file and keep your comments.\n";
+const HEAD: &str = "# longhaul configuration. `longhaul servers`, `longhaul wrap` and the screen edit this file and keep your comments.\n";
 
 /// A server to add.
 #[derive(Clone, Debug, PartialEq)]

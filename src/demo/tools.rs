@@ -370,7 +370,7 @@ async fn take_steps(
 async fn crunch(context: &ToolContext, args: CrunchArgs) -> Result<CallToolResult, ErrorData> {
     let steps = args.steps;
     take_steps(context, "step", steps, args.step_ms).await?;
-    Ok(text_result(format!("Crunched exactly {steps} steps")))
+    Ok(text_result(format!("Crunched {steps} of {steps} steps")))
 }
 
 async fn render(context: &ToolContext, args: RenderArgs) -> Result<CallToolResult, ErrorData> {

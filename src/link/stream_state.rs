@@ -51,12 +51,6 @@ pub(super) enum Refused {
     Page,
 }
 
-impl Refused {
-    pub(super) fn by_400(is_call: bool) -> Self {
-        if is_call { Self::Call } else { Self::Cursor }
-    }
-}
-
 impl StreamState {
     /// The exchange that it stands on.
     pub(super) fn exchange(&self) -> Option<ExchangeId> {

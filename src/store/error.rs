@@ -198,11 +198,9 @@ impl StoreError {
 
     /// The error of a statement that writes.
     pub(super) fn writing(path: &Path, error: &rusqlite::Error) -> Self {
-        let (path, why) = (path.to_owned(), message(error));
-        if is_damage(error) {
-            Self::Damaged { path, why }
-        } else {
-            Self::CannotWrite { path, why }
+        match Self::reading(path, error) {
+            Self::CannotRead { path, why, .. } => Self::CannotWrite { path, why },
+            damaged => damaged,
         }
     }
 }

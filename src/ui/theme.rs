@@ -67,38 +67,15 @@ pub(crate) struct Theme {
     pub(crate) glyphs: &'static Glyphs,
 }
 
-/// The colors that carry meaning; all other text has the terminal's default color.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Palette {
-    running: Color,
-    done: Color,
-    /// Needs the user, lost connections and search matches.
-    needs: Color,
-    failed: Color,
-}
+/// The colors that carry meaning: running; done; what needs the user, lost connections and search matches; failed. All
+/// other text has the terminal's default color.
+type Palette = [Color; 4];
 
-const DARK: Palette = Palette {
-    running: Color::Cyan,
-    done: Color::Green,
-    needs: Color::Yellow,
-    failed: Color::Red,
-};
-
+const DARK: Palette = [Color::Cyan, Color::Green, Color::Yellow, Color::Red];
 /// Yellow and cyan are hard to read on white.
-const LIGHT: Palette = Palette {
-    running: Color::Blue,
-    done: Color::Green,
-    needs: Color::Magenta,
-    failed: Color::Red,
-};
-
+const LIGHT: Palette = [Color::Blue, Color::Green, Color::Magenta, Color::Red];
 /// No meaning depends on telling red from green: success is blue, failure bright magenta.
-const COLOR_BLIND: Palette = Palette {
-    running: Color::Cyan,
-    done: Color::Blue,
-    needs: Color::Yellow,
-    failed: Color::LightMagenta,
-};
+const COLOR_BLIND: Palette = [Color::Cyan, Color::Blue, Color::Yellow, Color::LightMagenta];
 
 impl Theme {
     pub(crate) fn of(look: Look) -> Self {
@@ -132,10 +109,8 @@ impl Theme {
         const DIM: Modifier = Modifier::DIM;
         const REVERSED: Modifier = Modifier::REVERSED;
         const LOUD: Modifier = Modifier::BOLD.union(Modifier::UNDERLINED);
-        let running = self.palette.map(|it| it.running);
-        let done = self.palette.map(|it| it.done);
-        let needs = self.palette.map(|it| it.needs);
-        let failed = self.palette.map(|it| it.failed);
+        let colors = self.palette.map_or([None; 4], |palette| palette.map(Some));
+        let [running, done, needs, failed] = colors;
         // The color, and the modifiers with colors and in monochrome.
         let (fg, colored, mono) = match role {
             Role::Plain => (None, NONE, NONE),
@@ -177,11 +152,10 @@ mod tests {
                 theme,
                 ..Look::default()
             };
-            let Some(palette) = Theme::of(look).palette else {
+            let Some(colors) = Theme::of(look).palette else {
                 assert_eq!(theme, ThemeName::Mono);
                 continue;
             };
-            let colors = [palette.running, palette.done, palette.needs, palette.failed];
             for (index, color) in colors.iter().enumerate() {
                 assert!(!colors[..index].contains(color), "{name}");
             }

@@ -1496,7 +1496,7 @@ fn a_modern_call_reports_each_step_once_on_its_own_stream() {
                 .collect();
             assert_eq!(seen, [1.0, 2.0, 3.0, 4.0, 5.0]);
             assert_eq!(response["result"]["resultType"], "complete");
-            assert_eq!(said(&response["result"]), "Crunched exactly 5 steps");
+            assert_eq!(said(&response["result"]), "Crunched 5 of 5 steps");
         }
         // An answer without anything before it is plain JSON.
         let arguments = json!({"client_id": "nobody"});
@@ -1718,7 +1718,7 @@ fn a_modern_task_reports_progress_and_keeps_its_result() {
         let done = modern
             .task_when(&id, |task| task["status"] != "working")
             .await;
-        assert_eq!(said(&done["result"]), "Crunched exactly 3 steps");
+        assert_eq!(said(&done["result"]), "Crunched 3 of 3 steps");
         // Nothing else becomes a task.
         let plain = modern
             .call(5, "get_forecast", json!({"city": "Porto", "delay_ms": 0}))
@@ -1853,7 +1853,7 @@ fn tasks_survive_a_restart_of_the_server() {
         let client = Client::open(&server).await;
         let params = json!({"taskId": finished});
         let result = client.result(1, "tasks/result", params).await;
-        assert_eq!(said(&result), "Crunched exactly 1 steps");
+        assert_eq!(said(&result), "Crunched 1 of 1 steps");
         let back = modern.task(&movie).await;
         assert_eq!(back["createdAt"], working["createdAt"]);
         assert!(frame(&back) >= frame(&working), "it goes on at its frame");
@@ -1961,7 +1961,7 @@ fn supports_the_task_methods_of_2025_11_25() {
         let result = client
             .result(3, "tasks/result", json!({"taskId": id}))
             .await;
-        assert_eq!(said(&result), "Crunched exactly 3 steps");
+        assert_eq!(said(&result), "Crunched 3 of 3 steps");
         assert!(result.get("resultType").is_none(), "{result}");
         assert_eq!(
             result["_meta"],

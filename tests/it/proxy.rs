@@ -652,12 +652,16 @@ fn a_silent_host_that_calls_again_is_attached() {
         let first = host.start_call("work", &json!({}));
         let progress = |message: &Value| message["method"] == "notifications/progress";
         // A step comes every second.
-        host.wait(progress);
-        host.wait(progress);
+        for _ in 0..5 {
+            host.wait(progress);
+        }
         let second = host.start_call("work", &json!({}));
         finish_steps(&kept);
         let (first, second) = (host.response(first), host.response(second));
-        assert_eq!(first["result"], second["result"]);
+        assert!(text(&first["result"]).ends_with(" steps"), "{first}");
+        // It may have got a ticket, because this host has just shown how long it waits.
+        let is_ticket = text(&second["result"]).contains("longhaul_collect");
+        assert!(is_ticket && name == "mcp" || first["result"] == second["result"]);
         assert_eq!(runs(&kept), 1);
         host.close();
     }

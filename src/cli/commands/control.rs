@@ -297,6 +297,10 @@ fn check_view(
         (ControlKind::Resuming, status) if status.ends_waiting() => {
             (exit_code_of(task), format!("{id} is {}", status.label()))
         }
+        (ControlKind::Cancelling, _) if is_late && task.control.is_some() => {
+            let message = format!("{id}: {}; the request stays pending", notice?);
+            (code::UNREACHABLE, message)
+        }
         (_, status) if was_dropped => {
             let no_effect = || format!("the request had no effect; {id} is {}", status.label());
             let message = notice.map_or_else(no_effect, |notice| format!("{id}: {notice}"));

@@ -21,8 +21,7 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;
     let id = task.id.clone();
-    let sets_limit = edit.idle_timeout.is_some() || edit.max_time.is_some();
-    if sets_limit && task.status.is_settled() {
+    if task.status.is_settled() && (edit.idle_timeout.is_some() || edit.max_time.is_some()) {
         return Err(CliError::usage(format!(
             "{id} has ended ({}), so a limit has no effect; nothing was changed",
             task.state_label()

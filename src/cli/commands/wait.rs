@@ -10,20 +10,16 @@ use crate::{
         context::Context,
         environment::block_on,
         error::{CliError, code, exit_code_of, worst},
-        live_session::{LiveEvent, LiveSession},
+        live_session::{LiveEvent, LiveSession, RETRY},
         outcome::{forgotten_error, sign_in_needed},
         target::Targets,
         task_document,
     },
     domain::{
-        Connectivity, ServerName, SessionEvent, SessionRequest, SessionRequestId, Status, Task,
-        TaskId, TaskView,
+        Connectivity, ServerName, SessionEvent, SessionRequest, Status, Task, TaskId, TaskView,
     },
     store::{ListFilter, Reader},
 };
-
-/// The number of the only request.
-const RETRY: SessionRequestId = 1;
 
 /// `wait`.
 pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, CliError> {

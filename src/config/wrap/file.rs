@@ -148,11 +148,12 @@ impl WrapFile {
         };
         let line = without(line);
         let Some(quoted) = &*QUOTED else { return line };
-        // A text has several forms in JSON, TOML and YAML, for each letter can be escaped.
+        // A text has several forms, for each letter can be escaped; TOML and YAML have escapes that JSON doesn't know.
         let line = quoted.replace_all(&line, |quoted: &Captures<'_>| {
             let original = quoted.get(0).map_or("", |it| it.as_str());
             match serde_json::from_str::<String>(original) {
                 Ok(text) if without(&text) != text => serde_json::json!(without(&text)).to_string(),
+                Err(_) if original.contains('\\') => "\"***\"".to_owned(),
                 _ => original.to_owned(),
             }
         });

@@ -15,7 +15,7 @@ use itertools::Itertools as _;
 
 use super::Link;
 use crate::{
-    domain::{Phase, QuestionKind, TaskId},
+    domain::{Phase, QuestionKind, Task, TaskId},
     link::active_task::ActiveTask,
 };
 
@@ -81,17 +81,23 @@ impl Link {
             let is_running = !active.is_settled() && !active.was_cancelled();
             is_running && active.attempt().is_some() && self.can_ask(id, kind)
         };
-        let mut out: Vec<(&TaskId, &ActiveTask)> = self.tasks.iter().filter(is_out).collect();
-        out.sort_by_key(|(_, active)| Reverse(active.task.created_at));
-        let host = |(_, active): &(&TaskId, &ActiveTask)| {
-            let caller = active.task.caller.as_ref();
+        let mut out: Vec<(&TaskId, &Task)> = (self.tasks.iter().filter(is_out))
+            .map(|(id, active)| (id, &active.task))
+            .sorted_by_key(|(_, task)| Reverse(task.created_at))
+            .collect();
+        // A host that gave up on a call, or was killed, is not asked beside one that waits.
+        let gave_up = |task: &Task| task.caller.as_ref().is_some_and(|it| it.gave_up.is_some());
+        if !out.iter().all(|(_, task)| gave_up(task)) {
+            out.retain(|(_, task)| !gave_up(task));
+        }
+        let host_of = |task: &Task| {
+            let caller = task.caller.as_ref();
             caller.map(|caller| (caller.host.clone(), caller.directory.clone()))
         };
-        if !out.iter().map(host).all_equal() {
-            return Vec::new();
-        }
-        if out.first().is_some_and(|newest| host(newest).is_none()) {
-            out.truncate(1);
+        match out.first().map(|(_, newest)| host_of(newest)) {
+            Some(one) if !out.iter().all(|(_, task)| host_of(task) == one) => out.clear(),
+            Some(None) => out.truncate(1),
+            _ => {}
         }
         out.into_iter().map(|(id, _)| id.clone()).collect()
     }

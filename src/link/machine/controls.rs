@@ -337,7 +337,7 @@ impl Link {
             }
             ControlKind::Pausing if control.is_sent => {
                 format!(
-                    "{name} did not stop the call within a minute; pause it twice to stop it now and keep the checkpoint"
+                    "{name} did not stop the call in time, so the pause request was dropped; pause twice to stop the call now and keep the checkpoint"
                 )
             }
             ControlKind::Pausing => {
@@ -347,6 +347,9 @@ impl Link {
                 // Not reachable, or its call is not out yet: it is asked as soon as it can be.
                 if let Some(control) = active.control.as_mut() {
                     control.until = now.mono.after(CANCEL_WITHIN);
+                }
+                if control.unheard > 0 {
+                    active.notice(now, format!("{name} has not taken the cancel request yet"));
                 }
                 return;
             }

@@ -111,7 +111,12 @@ impl Link {
             }
             400 if has_session || !is_call => {
                 let said = format!("HTTP 400 {}", said.unwrap_or_default());
-                self.verify(id, said, Refused::by_400(is_call));
+                let meant = if is_call {
+                    Refused::Call
+                } else {
+                    Refused::Cursor
+                };
+                self.verify(id, said, meant);
             }
             status if is_call && refusal.may_run() => {
                 active.went_out(self.now);

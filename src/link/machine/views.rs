@@ -6,7 +6,10 @@ use crate::{
     domain::{
         Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView, server_url,
     },
-    link::{active_task::ActiveTask, connection::ConnectionState, stream_state::StreamState},
+    link::{
+        active_task::ActiveTask, connection::ConnectionState, replies::AnswersDue,
+        stream_state::StreamState,
+    },
 };
 
 impl Link {
@@ -112,9 +115,12 @@ impl Link {
         if !active.is_active() || active.is_settled() || (is_unknown || waits) && !is_heard {
             return Connectivity::Idle;
         }
-        // A stream that is open needs no other credentials: perhaps only another call was denied.
         let is_open = matches!(active.stream, StreamState::Open { .. });
-        if matches!(self.connection, ConnectionState::AuthRequired(_)) && !is_open {
+        // Perhaps only another call was denied: a stream that is open needs no other credentials, unless something of
+        // this call has to be sent.
+        let has_to_send = active.control.is_some() || active.answers != AnswersDue::Never;
+        let is_barred = matches!(self.connection, ConnectionState::AuthRequired(_));
+        if is_barred && (!is_open || has_to_send) {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.activity.last_byte.wall;

@@ -30,7 +30,7 @@ const TASK_AFTER: Duration = Duration::from_secs(2);
 /// Equal calls that come within this time are meant to run side by side.
 const SIDE_BY_SIDE: Duration = Duration::from_secs(1);
 
-/// No host gives up sooner; calls that follow each other faster say nothing of its limit.
+/// The same for a host that usually tells when it gives up. No host gives up sooner.
 const LEAST_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long the first snapshot of a task may take.
@@ -162,11 +162,13 @@ impl Proxy {
         let never = &self.options.settings.never_attach;
         let arguments = call.arguments.as_ref();
         let arguments = arguments.filter(|_| !never.contains(&call.tool))?;
+        let may_tell = self.host.cancels == Cancels::UnclearOrSilent;
+        let at_least = if may_tell { LEAST_LIMIT } else { SIDE_BY_SIDE };
         let is_it = |open: &&Call| {
             open.role == CallRole::Call
                 && open.tool == call.tool
                 && open.arguments.as_ref() == Some(arguments)
-                && call.began.since(open.began) >= SIDE_BY_SIDE
+                && call.began.since(open.began) >= at_least
         };
         self.calls.values().find(is_it)?.task.clone()
     }
@@ -175,12 +177,11 @@ impl Proxy {
     fn attach_to_open_call(&mut self, id: &str, mut call: Call, task: TaskId) {
         let is_it = |open: &&Call| open.task.as_ref() == Some(&task);
         let earlier = self.calls.values().filter(is_it).map(|open| open.began);
-        let waited = earlier.max().map(|began| call.began.since(began));
-        if let Some(waited) = waited.filter(|waited| *waited >= LEAST_LIMIT)
+        if let Some(began) = earlier.max()
             && self.host.cancels != Cancels::SilentPerson
         {
             // Only for as long as this host runs: it may have meant two calls.
-            self.learn_limit(waited);
+            self.learn_limit(call.began.since(began));
             call.until = self.call_patience().map(|wait| call.began.after(wait));
         }
         let request_id = id.to_owned();

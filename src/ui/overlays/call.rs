@@ -91,7 +91,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     let label = match last {
         0 if state.servers.is_empty() => "URL: ",
         0 => "URL of another server: ",
-        _ if last < state.servers.len() => "named: ",
+        _ if last < state.servers.len() => "filter: ",
         _ => "URL of another server: ",
     };
     let has_cursor = is_on || !form.url.is_empty();
@@ -120,7 +120,7 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
     let server = form.server.as_ref().map_or("", |server| server.as_str());
     let server = text::clean_line(server).into_owned();
     let label = if form.is_any_server {
-        "tool on any server: ".to_owned()
+        "tool on any server, filter: ".to_owned()
     } else {
         format!("tool on {server}: ")
     };

@@ -45,10 +45,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
             (Action::MarkAll, "add a server by its URL"),
             (Action::Import, "import servers from other MCP clients"),
             (Action::Help, "all keys"),
-            (
-                Action::Quit,
-                "quit (to try longhaul without a server, run longhaul demo)",
-            ),
+            (Action::Quit, "quit; no server yet? then run longhaul demo"),
         ]
     } else {
         &[

@@ -57,7 +57,7 @@ fn flags(state: &State, more: &str) -> Vec<String> {
     let all = [
         ("FROZEN", state.frozen.is_some()),
         ("READ ONLY", state.setup.readonly),
-        ("NEEDS YOU ONLY", state.list.needs_only),
+        ("FILTER needs you", state.list.needs_only),
     ];
     let on = all.into_iter().filter(|(_, is_on)| *is_on);
     let mut flags: Vec<String> = on.map(|(word, _)| word.to_owned()).collect();
@@ -184,7 +184,7 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
     }
     if let Some(lines) = crate::app::away_lines(state) {
         let end = region.columns().saturating_sub(1);
-        let end = region.put_right(end, y, theme.span("Esc", Role::Key));
+        let end = region.put_right(end, y, theme.span("Esc closes", Role::Key));
         let available = end.saturating_sub(2);
         let fits = |line: &&String| text::width(line) <= usize::from(available);
         if let Some(line) = lines.iter().find(fits).or(lines.last()) {

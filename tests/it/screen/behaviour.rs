@@ -962,7 +962,7 @@ fn a_jump_of_the_wall_clock_is_sleep_and_gets_a_banner() {
     assert!(
         screen
             .draw()
-            .contains("While you were away (3 h 0 min, asleep 06:52-09:52)")
+            .contains("While you were away (3 h 0 min, computer asleep 06:52-09:52)")
     );
 }
 
@@ -2282,7 +2282,7 @@ fn finds_a_server_by_name_and_takes_other_text_as_a_url() {
     assert_eq!(at(&screen), (1, String::new()));
     screen.keys("c i");
     let drawn = screen.draw();
-    assert!(drawn.contains("named: ci"), "{drawn}");
+    assert!(drawn.contains("filter: ci"), "{drawn}");
     screen.todo.clear();
     screen.keys("enter");
     assert_eq!(
@@ -2744,7 +2744,10 @@ fn finds_a_tool_across_servers_and_calls_it_on_its_server() {
     screen.todo.clear();
     screen.keys("/").type_in("tides");
     let drawn = screen.draw();
-    assert!(drawn.contains("tool on any server: tides"), "{drawn}");
+    assert!(
+        drawn.contains("tool on any server, filter: tides"),
+        "{drawn}"
+    );
     assert!(!drawn.contains("get_forecast   "), "{drawn}");
     screen.keys("enter").type_in("Lisbon").keys("ctrl-s");
     let calls = started(&mut screen);

@@ -116,8 +116,8 @@ fn adopt_from_file(
         );
         context.report(&message);
     }
-    let refusal = "nothing was called; use --yes to call them";
-    must_confirm(context, args.yes, "call them? y/N", refusal)?;
+    let refusal = "nothing was continued; rerun with --yes to continue them";
+    must_confirm(context, args.yes, "continue them? y/N", refusal)?;
     let ids = checkpoints::start_calls(context, server, offers)?;
     report_adopted(context, reader, &ids)?;
     Ok(code::OK)

@@ -138,7 +138,7 @@ pub(super) fn logins(context: &Context<'_>, checks: &mut Checks) {
             checks.ok(message);
         }
         Err(error @ AuthError::Damaged { .. }) => {
-            let next = "the next `longhaul login` sets it aside and starts a new one";
+            let next = "the next `longhaul login` moves it aside and starts a new one";
             checks.wrong(error.to_string(), next);
         }
         Err(error) => checks.wrong(
@@ -288,7 +288,7 @@ fn driver(paths: &Paths, checks: &mut Checks) {
 
 fn integrity(paths: &Paths, checks: &mut Checks) {
     let size = paths.size();
-    let next = "the next longhaul process sets it aside and starts a new one";
+    let next = "the next longhaul process moves it aside and starts a new one";
     let found = Reader::open(paths).and_then(|mut reader| {
         if size > MAX_CHECKED_BYTES {
             reader.links().map(|_| None)
@@ -306,7 +306,7 @@ fn integrity(paths: &Paths, checks: &mut Checks) {
         Err(error) => checks.wrong(format!("could not {error}"), next),
         Ok(_) if is_empty => checks.wrong(
             "empty file (0 B); any tasks in it are lost",
-            "look for a backup, or for a copy that was set aside",
+            "look for a backup, or for a copy that was moved aside",
         ),
         Ok(None) => checks.ok(format!("readable ({size}, too large to check for damage)")),
         Ok(Some(found)) if found.is_empty() => checks.ok(format!("intact ({size})")),

@@ -90,10 +90,8 @@ impl Link {
         if !out.iter().all(|(_, task)| gave_up(task)) {
             out.retain(|(_, task)| !gave_up(task));
         }
-        let host_of = |task: &Task| {
-            let caller = task.caller.as_ref();
-            caller.map(|caller| (caller.host.clone(), caller.directory.clone()))
-        };
+        let host_of =
+            |task: &Task| (task.caller.as_ref()).map(|it| (it.host.clone(), it.directory.clone()));
         match out.first().map(|(_, newest)| host_of(newest)) {
             Some(one) if !out.iter().all(|(_, task)| host_of(task) == one) => out.clear(),
             Some(None) => out.truncate(1),

@@ -34,6 +34,8 @@ const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again: at first, and after many tries. Each try
 /// costs the link's budget, which also has to last for what a call's recovery needs.
 const WISH_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// After so many tries, the user is told.
+const TOLD_AFTER: u32 = 3;
 
 /// How a cancel ends a call that was not sent, or not sent again.
 fn not_sent(task: &Task) -> &'static str {
@@ -348,9 +350,6 @@ impl Link {
                 if let Some(control) = active.control.as_mut() {
                     control.until = now.mono.after(CANCEL_WITHIN);
                 }
-                if control.unheard > 0 {
-                    active.notice(now, format!("{name} has not taken the cancel request yet"));
-                }
                 return;
             }
             ControlKind::Cancelling if can_end_process => {
@@ -512,19 +511,22 @@ impl Link {
 
     /// The request for a pause or cancel did not get through; it goes out again within its limit.
     pub(super) fn control_unheard(&mut self, id: &TaskId, what: ControlKind) {
-        let now = self.now.mono;
-        let is_it = |active: &&mut ActiveTask| match what {
-            ControlKind::Cancelling => active.is_being_cancelled(),
-            what => active.is_asked(what),
-        };
+        let now = self.now;
+        let is_cancel = what == ControlKind::Cancelling;
         // The user may have asked for something else meanwhile.
-        let active = self.tasks.get_mut(id).filter(is_it);
-        let control = active.and_then(|active| active.control.as_mut());
-        if let Some(control) = control {
+        if let Some(active) = self.tasks.get_mut(id)
+            && (active.is_asked(what) || is_cancel && active.is_being_cancelled())
+            && let Some(control) = &mut active.control
+        {
             let [first, most] = WISH_AGAIN;
             let wait = doubled(first, control.unheard, most);
             control.unheard += 1;
-            (control.is_sent, control.retry_at) = (false, Some(now.after(wait)));
+            (control.is_sent, control.retry_at) = (false, Some(now.mono.after(wait)));
+            if control.unheard == TOLD_AFTER {
+                let words = format!("{} has not accepted the request yet", self.record.name);
+                active.notice(now, words);
+                active.touch(now);
+            }
         }
     }
 

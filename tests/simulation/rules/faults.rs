@@ -613,6 +613,39 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
     let mut views = bench.views.iter().rev();
     let denied = views.find(|view| view.task.id == other).unwrap();
     assert_eq!(denied.contact, Connectivity::NeedsLogin);
+    // What has to be sent needs the sign-in.
+    bench.ask(SessionRequest::Cancel(id()));
+    bench.secs(1);
+    assert_eq!(bench.view().contact, Connectivity::NeedsLogin);
+}
+
+#[test]
+fn a_cancel_that_a_gateway_stops_is_sent_again_less_and_less_often() {
+    let mut bench = Bench::known();
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.ask(SessionRequest::Cancel(id()));
+    let mut refused = 0;
+    for seconds in 0..60 {
+        while bench.count("notifications/cancelled") > refused {
+            let (cancel, _) = bench.last_post("notifications/cancelled");
+            bench.bring(
+                cancel,
+                ExchangeEvent::Refused(Box::new(refusal(503, None, None))),
+            );
+            refused += 1;
+        }
+        bench.secs(1);
+        let task = &bench.view().task;
+        let told = task.notice.as_deref().unwrap_or_default();
+        assert!(
+            seconds < 6 || told.contains("has not accepted the request"),
+            "{told}"
+        );
+        assert!(task.control.is_some());
+    }
+    let sent = bench.count("notifications/cancelled");
+    assert!((5..=10).contains(&sent), "{sent}");
 }
 
 #[test]

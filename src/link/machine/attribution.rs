@@ -85,17 +85,17 @@ impl Link {
             .map(|(id, active)| (id, &active.task))
             .sorted_by_key(|(_, task)| Reverse(task.created_at))
             .collect();
-        // A host that gave up on a call, or was killed, is not asked beside one that waits.
-        let gave_up = |task: &Task| task.caller.as_ref().is_some_and(|it| it.gave_up.is_some());
-        if !out.iter().all(|(_, task)| gave_up(task)) {
-            out.retain(|(_, task)| !gave_up(task));
-        }
         let host_of =
             |task: &Task| (task.caller.as_ref()).map(|it| (it.host.clone(), it.directory.clone()));
         match out.first().map(|(_, newest)| host_of(newest)) {
             Some(one) if !out.iter().all(|(_, task)| host_of(task) == one) => out.clear(),
             Some(None) => out.truncate(1),
             _ => {}
+        }
+        // A process of the host that gave up on a call, or was killed, is not asked beside one that waits.
+        let gave_up = |task: &Task| task.caller.as_ref().is_some_and(|it| it.gave_up.is_some());
+        if !out.iter().all(|(_, task)| gave_up(task)) {
+            out.retain(|(_, task)| !gave_up(task));
         }
         out.into_iter().map(|(id, _)| id.clone()).collect()
     }

@@ -182,7 +182,7 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
     match (binding.action, scope, selected_status(state)) {
         (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
         (Do::Open, Scope::List, Some(Status::InputRequired)) if !state.setup.readonly => "answer",
-        (Do::Resume, Scope::Servers, _) => "retry now",
+        (Do::Resume, Scope::Servers, _) | (Do::Resume, _, Some(Status::Running)) => "retry now",
         (Do::SignIn, Scope::Servers, _) => "approve or sign in",
         (Do::Markdown, _, _) if state.detail.text.is_raw => "render",
         (Do::NextField, Scope::Page, _) => "choose an answer",

@@ -463,7 +463,7 @@ pub(super) struct ResultArgs {
     /// Only this content block, counting from 1; images are written as binary data.
     #[arg(long, value_name = "N", value_parser = number_from_1)]
     pub(super) block: Option<u32>,
-    /// Print the text exactly as the server sent it, including control characters.
+    /// Print the text exactly as the server sent it, including control characters; with --json, the whole result.
     #[arg(long)]
     pub(super) raw: bool,
 }

@@ -62,7 +62,6 @@ pub(super) async fn follow(
         detach_wait_since: None,
         was_unsaved: false,
         before_retry: None,
-        has_retried: false,
         printed_notices: BTreeSet::new(),
         shown_question: None,
         questions,
@@ -195,10 +194,9 @@ struct Follower<'f, 'c> {
     detach_wait_since: Option<Mono>,
     /// Whether the previous view was not saved.
     was_unsaved: bool,
-    /// The view that needed a sign-in when the driver was asked to try again: credentials may just have come.
-    before_retry: Option<Arc<TaskView>>,
-    /// Whether the driver has tried.
-    has_retried: bool,
+    /// The view that needed a sign-in when the driver was asked to try again, for credentials may just have come; and
+    /// whether it has tried.
+    before_retry: Option<(Arc<TaskView>, bool)>,
     printed_notices: BTreeSet<OneTimeNotice>,
     /// The key of the question that was shown last.
     shown_question: Option<String>,
@@ -267,10 +265,13 @@ impl Follower<'_, '_> {
             LiveEvent::Session(SessionEvent::Undriven) => {
                 finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
             }
-            LiveEvent::Session(event) => {
-                self.has_retried |= matches!(event, SessionEvent::Response { request: RETRY, .. });
+            LiveEvent::Session(SessionEvent::Response { request: RETRY, .. }) => {
+                if let Some((_, has_tried)) = &mut self.before_retry {
+                    *has_tried = true;
+                }
                 None
             }
+            LiveEvent::Session(_) => None,
             LiveEvent::Interrupted if self.live.warn_of_loss(self.context, Some(&self.id)) => None,
             LiveEvent::Interrupted | LiveEvent::Terminated => Some(FollowEnd::Interrupted),
         })
@@ -398,11 +399,11 @@ impl Follower<'_, '_> {
             return Ok(None);
         }
         if view.contact == Connectivity::NeedsLogin && !self.context.global.readonly {
-            let before = self.before_retry.get_or_insert_with(|| {
+            let (before, has_tried) = self.before_retry.get_or_insert_with(|| {
                 self.live.send_as(RETRY, SessionRequest::RetryNow);
-                Arc::clone(view)
+                (Arc::clone(view), false)
             });
-            if !self.has_retried || Arc::ptr_eq(before, view) {
+            if !*has_tried || Arc::ptr_eq(before, view) {
                 return Ok(None);
             }
         }

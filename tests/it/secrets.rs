@@ -536,7 +536,10 @@ impl Proxy {
     }
 
     fn heads(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heads.lock().unwrap())
+        let mut heads = std::mem::take(&mut *self.heads.lock().unwrap());
+        // A connection that was not needed in the end carried nothing.
+        heads.retain(|head| !head.is_empty());
+        heads
     }
 }
 

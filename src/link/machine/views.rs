@@ -119,8 +119,7 @@ impl Link {
         // Perhaps only another call was denied: a stream that is open needs no other credentials, unless something of
         // this call has to be sent.
         let has_to_send = active.control.is_some() || active.answers != AnswersDue::Never;
-        let is_barred = matches!(self.connection, ConnectionState::AuthRequired(_));
-        if is_barred && (!is_open || has_to_send) {
+        if self.is_barred() && (!is_open || has_to_send) {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.activity.last_byte.wall;

@@ -1,10 +1,9 @@
 //! The queue from the exchanges to the driver: many arrivals, one wake-up.
 //!
 //! A job on the network thread reads each exchange, because the HTTP library returns one chunk at a time; if the driver
-//! read them itself, every event would cost a turn of its loop. The library also alternates between streams; here the
-//! arrivals are sorted by stream again, so that the driver handles one task for a while and finds its data in the
-//! processor's cache. Invariant: the arrivals of one exchange stay in order, and the queue is bounded in number and in
-//! bytes.
+//! read them itself, every event would cost a turn of its loop. Invariant: all arrivals stay in order, also those of
+//! different exchanges, because the steps of a call can come on another stream than its result; and the queue is bounded
+//! in number and in bytes.
 
 use std::{
     future::poll_fn,
@@ -181,17 +180,14 @@ impl Inbox {
         }
     }
 
-    /// Takes everything into `into`, which has to be empty and whose capacity is reused, grouped by exchange.
+    /// Takes everything into `into`, which has to be empty and whose capacity is reused.
     pub(super) fn take(&self, into: &mut Vec<Arrival>) {
-        {
-            let mut queue = self.lock();
-            std::mem::swap(&mut queue.arrivals, into);
-            queue.bytes = 0;
-            if std::mem::take(&mut queue.is_awaited) {
-                self.emptied.notify_waiters();
-            }
+        let mut queue = self.lock();
+        std::mem::swap(&mut queue.arrivals, into);
+        queue.bytes = 0;
+        if std::mem::take(&mut queue.is_awaited) {
+            self.emptied.notify_waiters();
         }
-        into.sort_by_key(|arrival| (arrival.link, arrival.exchange));
     }
 }
 
@@ -259,32 +255,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn batches_interleaved_events_of_many_streams() {
+    async fn events_of_several_streams_stay_in_order() {
         let inbox = Arc::new(Inbox::default());
-        let mut taken = Vec::new();
-        for round in 0..3 {
-            for number in 0..40 {
-                let (link, exchange) = (0, number % 10);
-                let event = event(format!("{round}:{number}"));
-                inbox
-                    .put(Arrival {
-                        link,
-                        exchange,
-                        event,
-                    })
-                    .await;
-            }
-            inbox.take(&mut taken);
-            let groups = taken.chunk_by(|one, next| one.exchange == next.exchange);
-            assert_eq!(
-                groups.map(<[_]>::len).collect::<Vec<_>>(),
-                [4; 10],
-                "round {round}"
-            );
-            let first: Vec<Arrival> = taken.drain(..).take(4).collect();
-            let expected = [0, 10, 20, 30].map(|number| event(format!("{round}:{number}")));
-            assert!(first.into_iter().map(|it| it.event).eq(expected));
+        for number in 0..40 {
+            let (link, exchange) = (0, 9 - number % 10);
+            let event = event(number.to_string());
+            let arrival = Arrival {
+                link,
+                exchange,
+                event,
+            };
+            inbox.put(arrival).await;
         }
+        let mut taken = Vec::new();
+        inbox.take(&mut taken);
+        let expected = (0..40).map(|number: u64| event(number.to_string()));
+        assert!(taken.into_iter().map(|it| it.event).eq(expected));
     }
 
     #[tokio::test]

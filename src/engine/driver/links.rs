@@ -361,7 +361,7 @@ impl Driver<'_> {
         let mut arrivals = std::mem::take(&mut self.received.arrivals);
         self.received.inbox.take(&mut arrivals);
         self.publishing.arrivals += arrivals.len();
-        let streams = arrivals.iter().map(|it| (it.link, it.exchange)).dedup();
+        let streams = arrivals.iter().map(|it| (it.link, it.exchange)).unique();
         self.pace.took(arrivals.len(), streams.count());
         for next in arrivals.drain(..) {
             let (exchange, arrival) = (next.exchange, next.event);

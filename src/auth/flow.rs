@@ -253,8 +253,8 @@ fn other_parties(issuer: &str, page: &Url, token_endpoint: &Url) -> Vec<String> 
     other_parties
 }
 
-/// The registration of the previous sign-in, if longhaul made it, the port of its redirect URI is free, and the issuer,
-/// which may have been set up anew, still knows it.
+/// The client of the previous sign-in, if longhaul registered it, the port of its redirect URI is free, and the issuer
+/// still knows it: one that was reinstalled does not.
 async fn reusable_client(
     previous: Option<&Login>,
     options: &SignInOptions,

@@ -164,7 +164,13 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Res
             startup_errors.push(format!("could not {error}"));
             Paths::unopened(state_dir, session)?
         }
-        paths => paths?,
+        Err(error) => {
+            // They name the line of a wrong session name.
+            let notices = config.iter().flat_map(|it| &it.notices);
+            notices.for_each(|notice| terminal.warn(notice));
+            return Err(error.into());
+        }
+        Ok(paths) => paths,
     };
     let paths = paths.speaking(environment::contract());
     match log::start_log(&global, &paths) {

@@ -3,22 +3,13 @@
 use toml::de::DeTable;
 
 use crate::{
-    config::{
-        error::ValueError,
-        settings::{Defaults, Parser},
-    },
+    config::settings::{Defaults, Parser},
     store::is_session_name,
 };
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
                     mouse, keychain, keeper, host";
-
-fn session_name(text: &str) -> Result<(), ValueError> {
-    is_session_name(text)
-        .then_some(())
-        .ok_or(ValueError::NotSessionName)
-}
 
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, table: &DeTable<'_>) {
@@ -28,8 +19,11 @@ impl Parser<'_> {
             match name {
                 "session" => {
                     defaults.session = self.string(name, value);
-                    // It stays, so that no command works on another session.
-                    self.text(name, value, session_name);
+                    let is_valid = defaults.session.as_deref().is_none_or(is_session_name);
+                    // A wrong one stays, so that no command works on another session.
+                    if !is_valid {
+                        self.notice(value.span().start, "session is not a valid session name");
+                    }
                 }
                 "host" => defaults.host = self.string(name, value),
                 "server" => defaults.server = self.string(name, value),

@@ -50,10 +50,6 @@ pub enum ValueError {
     NotOneOf(String),
     #[error("expected a name")]
     NoName,
-    #[error(
-        "expected up to 64 lowercase letters, digits, `.`, `_` and `-`, without a dot in front"
-    )]
-    NotSessionName,
     #[error("expected a shell command")]
     NoCommand,
     #[error("invalid variable name")]

@@ -158,7 +158,7 @@ impl Standalone {
         Some(at.max(self.last_byte).after(REPLAYS_FOR))
     }
 
-    /// The replay is over, so the next request has no cursor.
+    /// Ends the replay: the next request has no cursor.
     pub(super) fn replayed(&mut self) {
         (self.resumed_at, self.is_bare_next) = (None, true);
     }

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// If a repeated call returns a result older than this, the host is told how old it is: it may want a new one.
+/// If a repeated call returns a result that is older than this, a note tells the host its age, in case it wants a new run.
 const OLD: Duration = Duration::from_secs(60);
 
 impl Proxy {

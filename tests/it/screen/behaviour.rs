@@ -2534,17 +2534,21 @@ fn a_misspelled_filter_lists_the_valid_keys() {
     }
 }
 
+/// So many tools like one, with numbers in their names.
+fn tools_like(one: &longhaul::domain::Tool, count: usize) -> Vec<longhaul::domain::Tool> {
+    let tool = |number| longhaul::domain::Tool {
+        name: format!("tool_{number:03}"),
+        ..one.clone()
+    };
+    (0..count).map(tool).collect()
+}
+
 #[test]
 fn pages_through_the_tools_of_a_new_call() {
-    let one = tools().remove(0);
-    let all: Vec<_> = (0..100)
-        .map(|n| longhaul::domain::Tool {
-            name: format!("tool_{n:03}"),
-            ..one.clone()
-        })
-        .collect();
     let mut screen = Screen::morning(USUAL, colour());
-    screen.keys("esc 2").answer_with(all);
+    screen
+        .keys("esc 2")
+        .answer_with(tools_like(&tools()[0], 100));
     screen.keys("esc n enter").keys("pgdn");
     let drawn = screen.draw();
     let chosen = drawn.lines().find(|line| line.contains("\u{25b8}"));
@@ -2565,14 +2569,8 @@ fn counts_tools_that_do_not_fit_in_the_pane() {
         input_schema: format!(r#"{{"properties":{{{}}}}}"#, many.join(",")),
         ..tools().remove(0)
     };
-    let all: Vec<_> = (0..20)
-        .map(|n| longhaul::domain::Tool {
-            name: format!("tool_{n}"),
-            ..one.clone()
-        })
-        .collect();
     let mut screen = Screen::morning(USUAL, colour());
-    screen.keys("esc 2").answer_with(all);
+    screen.keys("esc 2").answer_with(tools_like(&one, 20));
     let drawn = screen.draw();
     let title = drawn
         .lines()

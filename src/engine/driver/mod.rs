@@ -62,8 +62,8 @@ const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
 /// How often progress is published if it is a flood and only agents' hosts hear of it.
 const FLOOD_EVERY: Duration = Duration::from_millis(200);
 
-/// More arrivals than this between two publications are a flood.
-const FLOOD: usize = 10;
+/// More arrivals than this in [`PUBLISH_EVERY`] are a flood.
+const FLOOD: u128 = 10;
 
 /// How often a server that requires a sign-in is checked: the user may have signed in at another terminal.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -242,6 +242,7 @@ impl<'d> Driver<'d> {
             publishing: Publishing {
                 limit: RateLimit::default(),
                 every: PUBLISH_EVERY,
+                at: now.mono,
                 arrivals: 0,
             },
             announcements: Announcements::default(),
@@ -428,9 +429,9 @@ impl Driver<'_> {
 
     /// Publishes what has changed since the last time.
     pub(super) fn publish_changes(&mut self, now: Stamp) {
-        let mut moved = 0;
+        let (mut moved, mut is_touched) = (0, false);
         for linked in self.links.iter_mut().filter(|linked| linked.is_touched) {
-            linked.is_touched = false;
+            (linked.is_touched, is_touched) = (false, true);
             // Before its tasks: they may refer to it.
             if let Some(mut view) = linked.link.take_server_view() {
                 let configured = Configured {
@@ -454,11 +455,20 @@ impl Driver<'_> {
                 self.snapshots.publish(SessionEvent::Erased(id));
             }
         }
+        if !is_touched {
+            return;
+        }
         let pace = PUBLISH_EVERY.saturating_mul(1 + moved / TASKS_AT_A_GLANCE);
         self.publishing.every = pace.min(PUBLISH_AT_LATEST);
         let clients = |lifetime: &Lifetime| *lifetime.clients.borrow();
         let clients = self.lifetime.as_ref().map(clients);
-        let is_flood = std::mem::take(&mut self.publishing.arrivals) > FLOOD;
+        let since = now
+            .mono
+            .since(std::mem::replace(&mut self.publishing.at, now.mono));
+        let arrivals = std::mem::take(&mut self.publishing.arrivals) as u128;
+        let many = FLOOD * (since.as_millis() / PUBLISH_EVERY.as_millis()).max(1);
+        // Without a change of a task, it was a handshake or a list.
+        let is_flood = arrivals > many && moved > 0;
         if is_flood && clients.is_some_and(|clients| clients <= self.proxies.servers().count()) {
             self.publishing.every = self.publishing.every.max(FLOOD_EVERY);
         }

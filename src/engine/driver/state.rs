@@ -121,7 +121,9 @@ pub(super) struct SignIns<'d> {
 pub(super) struct Publishing {
     pub(super) limit: RateLimit,
     pub(super) every: Duration,
-    /// What has come from the servers since the last time.
+    /// The last time.
+    pub(super) at: Mono,
+    /// How much has come from the servers since then.
     pub(super) arrivals: usize,
 }
 

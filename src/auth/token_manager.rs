@@ -231,6 +231,13 @@ impl TokenManager {
         signed_in_at.is_some() && signed_in_at != cache.sign_in_at_last_request
     }
 
+    /// From now on, only a later sign-in is new: requests use credentials of another kind until then.
+    pub fn skip_sign_in(&self) {
+        let login = self.refresher.logins.read().ok();
+        let login = login.and_then(|mut file| file.logins.remove(&self.refresher.key));
+        self.refresher.cache().sign_in_at_last_request = login.map(|login| login.signed_in_at);
+    }
+
     async fn current_token(&self) -> Result<Option<SecretString>, RefreshError> {
         let refresher = &self.refresher;
         refresher.prefetch_keys().await;

@@ -1106,6 +1106,20 @@ fn a_waiting_task_resumes_after_login_in_another_terminal() {
 }
 
 #[test]
+fn a_login_replaces_rejected_credentials_of_a_command() {
+    let (world, env, id) = left_and_signed_out();
+    let url = world.url();
+    let credentials = ["-s", &url, "-H", "Authorization: Bearer wrong"];
+    let mut screen = env
+        .env
+        .open(&[&credentials[..], &["attach", &id]].concat(), (120, 36));
+    screen.wait_for("401");
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    screen.wait_for_line(&[&id, "completed"]);
+    screen.press("q");
+}
+
+#[test]
 fn watch_after_login_ignores_the_earlier_auth_failure() {
     let (world, env, id) = left_and_signed_out();
     let url = world.url();

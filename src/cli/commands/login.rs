@@ -121,7 +121,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Resu
         _ => String::new(),
     };
     context.info(&format!(
-        "signed in to {name} by {}{until}; waiting tasks resume, except those that use -H or --bearer-env",
+        "signed in to {name} by {}{until}; waiting tasks resume",
         signed.issuer
     ));
     let protection = match logins.check_sealed() {

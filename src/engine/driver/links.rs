@@ -124,6 +124,15 @@ impl Linked {
         Ok(self.stdio.insert(Stdio::replacing(older, options)).clone())
     }
 
+    /// Drops the credentials of a command, which the server refuses, now that the user has signed in.
+    pub(super) fn use_sign_in(&mut self) {
+        let count = self.headers.len();
+        self.headers.retain(|(name, _)| !is_authorization(name));
+        if self.headers.len() < count {
+            self.http = None;
+        }
+    }
+
     /// Drops what belongs to the server at the old address, if that has changed.
     pub(super) fn moved_from(&mut self, old_url: &str) {
         let url = &self.link.record().url;
@@ -169,32 +178,45 @@ impl Linked {
         options.headers = given.chain(more).collect();
         options.secrets = self.secrets.clone();
         options.traffic = Some(self.tap.clone());
-        let is_authorized =
-            |(name, _): &(String, SecretString)| name.trim().eq_ignore_ascii_case("authorization");
-        let has_own = options.headers.iter().any(is_authorized);
+        let has_own = options
+            .headers
+            .iter()
+            .any(|(name, _)| is_authorization(name));
+        // A later sign-in replaces what a command passed.
+        let takes_sign_in = !has_own || self.headers.iter().any(|(name, _)| is_authorization(name));
         let url = url::Url::parse(&record.url).ok();
         let is_private =
             |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
-        self.tokens = url.filter(|url| !has_own && is_private(url)).map(|url| {
-            let SigningIn {
-                logins,
-                fetcher,
-                now,
-                notice,
-            } = sign_in;
-            let name = record.name.as_str();
-            let fetcher = Arc::clone(fetcher);
-            Arc::new(TokenManager::new(&url, name, logins, fetcher, now, notice))
-        });
+        self.tokens = url
+            .filter(|url| takes_sign_in && is_private(url))
+            .map(|url| {
+                let SigningIn {
+                    logins,
+                    fetcher,
+                    now,
+                    notice,
+                } = sign_in;
+                let name = record.name.as_str();
+                let fetcher = Arc::clone(fetcher);
+                Arc::new(TokenManager::new(&url, name, logins, fetcher, now, notice))
+            });
         let sent = configured.sent(record, &self.headers);
-        let tokens = self.tokens.clone();
-        options.sign_in = tokens.map(|tokens| tokens as Arc<dyn SignIn>);
-        self.link.takes_sign_in(self.tokens.is_some());
+        let sign_in = self.tokens.clone();
+        if has_own && let Some(tokens) = &sign_in {
+            tokens.skip_sign_in();
+        }
+        let sign_in = sign_in.filter(|_| !has_own);
+        self.link.takes_sign_in(sign_in.is_some());
+        options.sign_in = sign_in.map(|tokens| tokens as Arc<dyn SignIn>);
         self.link.sends(sent);
         let http =
             Http::new(options).map_err(|error| ExchangeEvent::not_sent(error.to_string()))?;
         Ok(self.http.insert(http).clone())
     }
+}
+
+fn is_authorization(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case("authorization")
 }
 
 impl Driver<'_> {

@@ -121,7 +121,8 @@ impl Driver<'_> {
             tokens.is_some_and(|tokens| tokens.has_new_sign_in())
         };
         for index in 0..self.links.len() {
-            if self.links.get(index).is_some_and(has_news) {
+            if let Some(linked) = self.links.get_mut(index).filter(|linked| has_news(linked)) {
+                linked.use_sign_in();
                 self.tell(index, SessionRequest::RetryNow, now);
             }
         }

@@ -361,6 +361,8 @@ impl Link {
             && let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task)
         {
             served.next = Some(self.now.mono.after(served.pace(task)));
+            // The replica that has the task may be the one that can't be reached.
+            served.refusals = None;
         }
     }
 

@@ -272,6 +272,24 @@ pub struct Introduction {
     pub timeout_ms: Option<u64>,
 }
 
+/// A request of a host that is not a tool call, for its server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRequest {
+    /// The method.
+    pub method: String,
+    /// Its parameters, the text of a JSON object.
+    pub params: String,
+    /// The host. Its capabilities are those that it can use for this request.
+    pub host: Box<HostProfile>,
+    /// Names it in [`SessionRequest::CancelForward`](super::SessionRequest::CancelForward), and is its progress token.
+    /// Unique; empty if no host waits for the response.
+    #[serde(default)]
+    pub key: String,
+    /// Whether the host sent a progress token.
+    #[serde(default)]
+    pub wants_progress: bool,
+}
+
 /// The outcome of a request that was passed on to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

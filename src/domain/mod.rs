@@ -46,7 +46,7 @@ mod view;
 
 pub use self::call::{Checkpoint, Limits, NewCall, ServerRef};
 pub use self::caller::{
-    Caller, Collected, Forwarded, GaveUp, GaveUpReason, HostCapabilities, HostProfile,
+    Caller, Collected, Forwarded, GaveUp, GaveUpReason, HostCapabilities, HostProfile, HostRequest,
     Introduction, canonical_arguments, json_number,
 };
 pub use self::config::{

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Answer, Collected, ControlKind, Forwarded, HostProfile, Introduction, ProtocolVersion,
-    ServerConfigs, ServerName, ServerView, Task, TaskId, TaskView, Tool, Wall,
+    Answer, Collected, ControlKind, Forwarded, HostProfile, HostRequest, Introduction,
+    ProtocolVersion, ServerConfigs, ServerName, ServerView, Task, TaskId, TaskView, Tool, Wall,
     saved::{Saved, SavedRead},
 };
 use crate::domain::call::{Checkpoint, NewCall, ServerRef};
@@ -82,16 +82,29 @@ pub enum SessionRequest {
         /// The host behind this client.
         host: Box<HostProfile>,
     },
-    /// Pass a request on to a server, for a client of `longhaul proxy`.
+    /// Pass a request of the host behind this client on to a server.
     Forward {
         /// The server.
         server: ServerName,
-        /// The method.
-        method: String,
-        /// Its parameters, the text of a JSON object.
-        params: String,
-        /// The host behind this client. Its capabilities are those that it can use for this request.
-        host: Box<HostProfile>,
+        /// The request.
+        #[serde(flatten)]
+        request: HostRequest,
+    },
+    /// Cancel a request that was passed on: the host does not wait for it any more.
+    CancelForward {
+        /// The server.
+        server: ServerName,
+        /// The key of the request.
+        key: String,
+        /// Why the host does not wait.
+        reason: String,
+    },
+    /// Pass a notification of the host behind this client on to a server.
+    Notify {
+        /// The server.
+        server: ServerName,
+        /// The JSON-RPC message.
+        message: String,
     },
     /// The directories that the host behind this client works in, for [`SessionEvent::RootsWanted`].
     Roots {

@@ -154,7 +154,8 @@ impl PendingRequests {
 /// Whether a request may reach its server twice. The session's own requests are made for that.
 fn is_repeatable(what: &SessionRequest) -> bool {
     match what {
-        SessionRequest::Forward { method, .. } => REPEATABLE.contains(&method.as_str()),
+        SessionRequest::Forward { request, .. } => REPEATABLE.contains(&request.method.as_str()),
+        SessionRequest::Notify { .. } => false,
         _ => true,
     }
 }

@@ -57,7 +57,8 @@ fn is_too_large(what: &SessionRequest) -> bool {
     let bytes = match what {
         SessionRequest::In(_, what) => return is_too_large(what),
         SessionRequest::Start(call) => call.arguments.len(),
-        SessionRequest::Forward { params, .. } => params.len(),
+        SessionRequest::Forward { request, .. } => request.params.len(),
+        SessionRequest::Notify { message, .. } => message.len(),
         _ => 0,
     };
     bytes > LARGEST

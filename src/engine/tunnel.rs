@@ -52,7 +52,9 @@ pub enum TunnelError {
         error: String,
     },
     /// There is no longhaul on the other machine.
-    #[error("longhaul was not found on {0}; install it there: cargo install longhaul")]
+    #[error(
+        "longhaul was not found on {0}; install it there: cargo install --path . --profile dist, in its source directory"
+    )]
     NotInstalled(String),
     /// The other end cannot serve.
     #[error("{host}: {message}")]

@@ -7,7 +7,7 @@ use super::{
     time::doubled,
 };
 use crate::{
-    domain::{HostCapabilities, Mono},
+    domain::{HostCapabilities, LogLevel, Mono},
     protocol::HttpError,
 };
 
@@ -77,6 +77,8 @@ pub(super) struct McpSession {
     pub(super) check: Option<SessionCheck>,
     /// What the `initialize` in flight declares that hosts can do.
     pub(super) declares: HostCapabilities,
+    /// The last log level that was requested, and the number of the session.
+    pub(super) log_level: Option<(u64, LogLevel)>,
     /// When this process listed the tools in this session.
     pub(super) listed_at: Option<Mono>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::{HostProfile, LogLevel, Mono, TaskId};
+use crate::domain::{HostProfile, LogLevel, Mono, SessionRequestId, TaskId};
 
 /// The notifications and requests that a driver has not taken yet; more are dropped.
 pub(super) const WAITING: usize = 1024;
@@ -10,10 +10,21 @@ pub(super) const WAITING: usize = 1024;
 /// A notification for the hosts that listen to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedNotification {
-    /// The call on whose stream it came; only its caller gets it.
-    pub task: Option<TaskId>,
+    /// Who gets it.
+    pub recipient: Recipient,
     /// The message, verbatim JSON.
     pub message: String,
+}
+
+/// The hosts that get a notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// All that listen to the server.
+    AllHosts,
+    /// The host of the call on whose stream it came.
+    HostOfCall(TaskId),
+    /// The host whose request the server has at work.
+    HostOfRequest(SessionRequestId),
 }
 
 /// A server's request for the directories that the hosts work in, of no single call.

@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::{
-    io::{ExchangeId, SaveToken},
-    queued_requests::Wanted,
-};
+use super::io::{ExchangeId, SaveToken};
 use crate::{
-    domain::{Mono, ProtocolVersion, RequestError, SessionRequestId, TaskId, TaskKind, Tool, text},
+    domain::{
+        HostRequest, Mono, ProtocolVersion, RequestError, SessionRequestId, TaskId, TaskKind, Tool,
+        text,
+    },
     protocol::{Body, HttpError},
 };
 
@@ -85,11 +85,13 @@ pub(super) enum RequestKind {
         /// Whether the id may belong to a task of the other kind.
         has_other: bool,
     },
-    /// A request of a caller behind `longhaul proxy`.
+    /// A request of a host behind `longhaul proxy`.
     Forward {
         ask: SessionRequestId,
+        /// [`HostRequest::key`](crate::domain::HostRequest::key).
+        key: String,
         /// What is queued if the server refuses it for a session that it does not know; it has not run then.
-        again: Option<Box<Wanted>>,
+        again: Option<Box<HostRequest>>,
     },
     /// A response to a request of the server, or a notification that nothing depends on. Holds the task and the key of
     /// the question that it answers, if it answers one.
@@ -251,6 +253,14 @@ impl InFlightRequests {
     pub(super) fn new_request_id(&mut self) -> String {
         self.counter += 1;
         format!("{}-{}", self.prefix, self.counter)
+    }
+
+    /// The request of a host with this key.
+    pub(super) fn forward(&self, key: &str) -> Option<(ExchangeId, SessionRequestId, &InFlight)> {
+        self.iter().find_map(|(exchange, it)| match &it.kind {
+            RequestKind::Forward { ask, key: of, .. } if of == key => Some((exchange, *ask, it)),
+            _ => None,
+        })
     }
 
     pub(super) fn insert(&mut self, in_flight: InFlight, now: Mono) -> ExchangeId {

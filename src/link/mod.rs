@@ -42,7 +42,7 @@ mod time;
 
 pub use configure_error::ConfigureError;
 pub use credentials::Sent;
-pub use hosts::{PassedNotification, RootsRequest};
+pub use hosts::{PassedNotification, Recipient, RootsRequest};
 pub use io::{ExchangeId, Input, Output, SaveToken, Unfollowed};
 pub use machine::Link;
 pub use negotiation::Choice;

@@ -1,6 +1,6 @@
 //! Client requests that wait until the server can be asked: for its tools, its tasks, its checkpoints.
 
-use crate::domain::{HostProfile, ProtocolVersion, SessionRequestId};
+use crate::domain::{HostRequest, ProtocolVersion, SessionRequestId};
 
 /// What a queued request asks the server for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,14 +12,14 @@ pub(super) enum Wanted {
     ServerTask(String),
     /// How it introduces itself.
     Introduction,
-    /// Its answer to a request of a caller.
+    /// Its answer to a request of a host.
     Forward {
-        method: String,
-        params: String,
-        host: Box<HostProfile>,
+        request: HostRequest,
         /// Whether it was refused before, for a session that the server does not know.
         is_repeated: bool,
     },
+    /// Nothing: it gets this notification of a host.
+    Notify(String),
     /// The checkpoints of this client.
     Checkpoints {
         client_id: String,
@@ -78,6 +78,13 @@ impl QueuedRequests {
     /// Takes out the requests for this revision, or all of them.
     pub(super) fn take_in(&mut self, version: Option<ProtocolVersion>) -> Vec<QueuedRequest> {
         self.take(|request| version.is_none() || request.version == version)
+    }
+
+    /// Takes out the request of a host with this key.
+    pub(super) fn take_forward(&mut self, key: &str) -> Option<QueuedRequest> {
+        let is_it = |request: &QueuedRequest| matches!(&request.wanted, Wanted::Forward { request, .. } if request.key == key);
+        let position = self.0.iter().position(is_it)?;
+        Some(self.0.remove(position))
     }
 
     fn take(&mut self, which: impl Fn(&QueuedRequest) -> bool) -> Vec<QueuedRequest> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{Method, header};
-use crate::domain::{Answer, Era, Forwarded, HostProfile, ProtocolVersion};
+use crate::domain::{Answer, Era, Forwarded, HostProfile, HostRequest, ProtocolVersion};
 
 /// The name of the tasks extension of 2026-07-28.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -110,7 +110,7 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
     let mut meta = passed_meta(call.meta);
-    meta.insert("progressToken".to_owned(), call.token.into());
+    meta.insert(PROGRESS_TOKEN.to_owned(), call.token.into());
     params.insert("_meta".to_owned(), Value::Object(meta));
     if let Some(ttl) = call.task_ttl_ms {
         params.insert("task".to_owned(), json!({"ttl": ttl}));
@@ -143,11 +143,13 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
 /// Keys of `_meta` that belong to the connection and to the protocol.
 const PROTOCOL_META: &str = "io.modelcontextprotocol/";
 
+const PROGRESS_TOKEN: &str = "progressToken";
+
 /// The members of a caller's `_meta` that belong to the request and not to its connection.
 fn passed_meta(meta: Option<&str>) -> Map<String, Value> {
     let meta = meta.and_then(|meta| serde_json::from_str(meta).ok());
     let mut meta: Map<String, Value> = meta.unwrap_or_default();
-    meta.retain(|key, _| key != "progressToken" && !key.starts_with(PROTOCOL_META));
+    meta.retain(|key, _| key != PROGRESS_TOKEN && !key.starts_with(PROTOCOL_META));
     meta
 }
 
@@ -175,22 +177,26 @@ fn protocol_meta(key: &str) -> String {
     format!("{PROTOCOL_META}{key}")
 }
 
-/// A host's request, as `version` requires it. Its `_meta` loses what belongs to the host's connection.
+/// A host's request, as `version` requires it, with these parameters. Its `_meta` loses what belongs to the host's
+/// connection; its progress token is the request's key.
 pub fn forwarded(
     version: ProtocolVersion,
     id: &str,
-    method: &str,
+    request: &HostRequest,
     params: &str,
-    host: &HostProfile,
 ) -> Method {
+    let HostRequest { method, host, .. } = request;
     let mut verbatim: Verbatim<'_> = serde_json::from_str(params).unwrap_or_default();
     let meta = verbatim.remove("_meta");
-    let meta = passed_meta(meta.map(RawValue::get));
+    let mut meta = passed_meta(meta.map(RawValue::get));
+    if request.wants_progress {
+        meta.insert(PROGRESS_TOKEN.to_owned(), request.key.as_str().into());
+    }
     let mut params = Map::new();
     if !meta.is_empty() {
         params.insert("_meta".to_owned(), Value::Object(meta));
     }
-    let name = match method {
+    let name = match method.as_str() {
         "tools/call" | "prompts/get" => verbatim.get("name"),
         "resources/read" => verbatim.get("uri"),
         _ => None,
@@ -477,9 +483,14 @@ mod tests {
     fn the_parameters_of_a_host_keep_all_their_digits() {
         let params =
             r#"{"uri":"x","wei":1180591620717411303424,"_meta":{"a":1,"progressToken":2}}"#;
-        let host = HostProfile::default();
+        let request = HostRequest {
+            method: "resources/read".to_owned(),
+            key: "host-1".to_owned(),
+            wants_progress: true,
+            ..HostRequest::default()
+        };
         for version in [ProtocolVersion::V20251125, ProtocolVersion::V20260728] {
-            let method = forwarded(version, "f-1", "resources/read", params, &host);
+            let method = forwarded(version, "f-1", &request, params);
             let Method::Post { body, .. } = &method else {
                 panic!("a POST")
             };
@@ -488,7 +499,7 @@ mod tests {
             let meta = &request["params"]["_meta"];
             assert_eq!(
                 (&meta["a"], &meta["progressToken"]),
-                (&json!(1), &Value::Null)
+                (&json!(1), &json!("host-1"))
             );
             let is_named = routing.contains(&("Mcp-Name".to_owned(), "x".to_owned()));
             assert_eq!(is_named, version.era() == Era::Modern);

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{message::Members, raw::RawMembers};
 use crate::domain::{LogLevel, ProtocolVersion};
 
+/// The prefix of the keys of `_meta` that belong to the connection and to the protocol.
+pub(super) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
+
 /// The keys of `_meta` in which a request of the modern era says who makes it.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";

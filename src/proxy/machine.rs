@@ -19,15 +19,15 @@ use super::{
     tool_list::OutputSchemas,
 };
 use crate::domain::{
-    Collected, GaveUpReason, HostCapabilities, HostProfile, Introduction, Limits, LogLevel, Mono,
-    ProxySettings, ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId,
-    TaskView,
+    Collected, GaveUpReason, HostProfile, Introduction, Limits, LogLevel, Mono, ProxySettings,
+    ServerName, SessionEvent, SessionRequest, SessionRequestId, Stamp, TaskId, TaskView,
 };
 
 mod answers;
 mod asked;
 mod calls;
 mod cancels;
+mod forwards;
 mod handshake;
 mod host_tasks;
 mod modern;
@@ -41,8 +41,6 @@ use asked::{Asked, CallList, IntroductionMethod};
 
 /// The most calls of one host at a time.
 const CALLS: usize = 1000;
-/// How many other requests of a host may be open at the server, each of which needs a connection of the keeper's.
-const FORWARDS: usize = 200;
 
 /// Something for the proxy.
 #[derive(Clone, Debug)]
@@ -294,7 +292,7 @@ impl Proxy {
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
     pub fn has_open_requests(&self) -> bool {
-        let is_open = |asked: &Asked| !asked.is_note() && !matches!(asked, Asked::Dropped);
+        let is_open = |asked: &Asked| !asked.is_note() && !matches!(asked, Asked::Unawaited);
         self.asked.values().any(is_open)
     }
 
@@ -320,13 +318,20 @@ impl Proxy {
                 method,
                 params,
                 request,
-            } => self.host_notified(&method, &params, request.as_deref()),
+                text,
+            } => self.host_notified(&method, &params, request.as_deref(), text),
             HostMessage::Response { id, outcome } => self.question_answered(&id, outcome),
         }
     }
 
-    /// `request` is the id of the request that a cancel is about.
-    fn host_notified(&mut self, method: &str, params: &Members, request: Option<&str>) {
+    /// `request` is the id of the request that a cancel is about, and `text` the whole message.
+    fn host_notified(
+        &mut self,
+        method: &str,
+        params: &Members,
+        request: Option<&str>,
+        text: String,
+    ) {
         match method {
             "notifications/cancelled" => self.request_cancelled(request, params),
             "notifications/initialized" => {
@@ -337,7 +342,9 @@ impl Proxy {
                 let server = self.options.server.clone();
                 self.ask(Asked::Note, SessionRequest::RootsChanged(server));
             }
-            _ => {}
+            // About requests and tasks of the server, which only longhaul knows.
+            "notifications/progress" | "notifications/tasks/status" => {}
+            _ => self.pass_notification(text),
         }
     }
 
@@ -374,38 +381,6 @@ impl Proxy {
                 self.forward(0, id, method, params, text);
             }
         }
-    }
-
-    /// `rounds` is how often the server has asked something for this request, and `text` that of the parameters.
-    fn forward(&mut self, rounds: u32, id: String, method: &str, params: &Members, text: String) {
-        let is_open = |asked: &&Asked| matches!(asked, Asked::Forward { .. } | Asked::Dropped);
-        if self.asked.values().filter(is_open).count() >= FORWARDS {
-            let words = "too many requests are open; wait until the server has answered some";
-            return self.refuse(&id, message::SERVER_ERROR, words);
-        }
-        let request = SessionRequest::Forward {
-            server: self.options.server.clone(),
-            method: method.to_owned(),
-            params: text,
-            host: Box::new(self.forwarding_host(method)),
-        };
-        let asked = Asked::Forward {
-            id,
-            method: method.to_owned(),
-            is_first_page: params.get("cursor").is_none_or(Value::is_null),
-            params: self.takes_rounds(method).then(|| params.clone()),
-            rounds,
-        };
-        self.ask(asked, request);
-    }
-
-    /// The host as the server sees it in a request that is not a call.
-    fn forwarding_host(&self, method: &str) -> HostProfile {
-        let mut host = self.host.profile.clone();
-        if !self.host.is_modern && !self.takes_rounds(method) {
-            host.capabilities = HostCapabilities::default();
-        }
-        host
     }
 
     fn ask(&mut self, asked: Asked, request: SessionRequest) {

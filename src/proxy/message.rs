@@ -24,6 +24,8 @@ pub(super) enum HostMessage {
         params: Members,
         /// The JSON text of `requestId`.
         request: Option<String>,
+        /// The whole message.
+        text: String,
     },
     /// A response to a request of ours.
     Response {
@@ -101,6 +103,7 @@ fn parse_message(message: &RawValue) -> Result<HostMessage, Malformed> {
             method,
             params,
             request: raw::member(&text, "requestId").map(str::to_owned),
+            text: message.get().to_owned(),
         }),
         (None, Some(id)) => {
             let value_of = |key| -> Option<Value> { serde_json::from_str(text_of(key)?).ok() };

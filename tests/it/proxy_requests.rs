@@ -461,6 +461,37 @@ fn hosts_that_share_a_server_keep_their_subscriptions_and_log_levels() {
     });
 }
 
+#[test]
+fn progress_and_cancels_of_requests_that_are_not_calls_pass() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut first = AgentHost::start(&kept, &["asking"], &json!({}));
+    let mut second = AgentHost::start(&kept, &["asking"], &json!({}));
+    // Both use the same token; the server sees others.
+    let params = json!({"name": "slow", "_meta": {"progressToken": 7}});
+    let request = first.ask("prompts/get", &params);
+    let step = first.wait(asks_for("notifications/progress"));
+    assert_eq!(step["params"], json!({"progressToken": 7, "progress": 1}));
+    first.notify(
+        "notifications/cancelled",
+        &json!({"requestId": request, "reason": "enough"}),
+    );
+    until("the server hears of the cancel", || {
+        heard(&kept).contains(r#""reason":"enough""#)
+    });
+    let request = second.ask("prompts/get", &params);
+    second.wait(asks_for("notifications/progress"));
+    assert!(!first.got("notifications/progress"));
+    second.notify("notifications/cancelled", &json!({"requestId": request}));
+    // What MCP doesn't define passes too, with all its digits.
+    let wei = r#"{"jsonrpc":"2.0","method":"notifications/x/saved","params":{"wei":1180591620717411303424}}"#;
+    first.send(&wei);
+    until("the server hears of it", || heard(&kept).contains(wei));
+    assert!(!heard(&kept).contains(r#""progressToken":7"#));
+    first.close();
+    second.close();
+}
+
 /// Starts a call that does not end, and waits until it was sent.
 fn start_waiting(kept: &Kept, host: &mut AgentHost) -> u64 {
     let call = host.start_call("wait", &json!({}));

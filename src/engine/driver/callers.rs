@@ -9,7 +9,7 @@ use crate::{
         SessionRequest, SessionRequestId, SessionResponse, Stamp, TaskId, TaskView,
     },
     engine::snapshots::ReaderId,
-    link::Input,
+    link::{Input, Recipient},
 };
 
 impl Driver<'_> {
@@ -59,10 +59,12 @@ impl Driver<'_> {
         let requests = linked.link.take_roots_requests();
         let server = &linked.link.record().name;
         for notification in notifications {
-            for reader in self
-                .proxies
-                .readers(server, notification.task.as_ref(), self.snapshots)
-            {
+            let readers = match notification.recipient {
+                Recipient::AllHosts => self.proxies.listening_to(server),
+                Recipient::HostOfCall(task) => self.proxies.waiting_for(&task, self.snapshots),
+                Recipient::HostOfRequest(ask) => self.open.reader(ask).into_iter().collect(),
+            };
+            for reader in readers {
                 let event = SessionEvent::Notification {
                     server: server.clone(),
                     message: notification.message.clone(),

@@ -240,20 +240,17 @@ impl Proxies {
         }
     }
 
-    /// The readers of a notification: the proxies that wait for the call or follow it, or all that listen to the server.
-    pub(super) fn readers(
-        &self,
-        server: &ServerName,
-        task: Option<&TaskId>,
-        snapshots: &Snapshots,
-    ) -> Vec<ReaderId> {
-        if let Some(task) = task {
-            let waiting = self.collectors.get(task);
-            return waiting.map_or_else(
-                || snapshots.followers(task),
-                |readers| readers.iter().copied().collect(),
-            );
-        }
+    /// The proxies that wait for a call or follow it.
+    pub(super) fn waiting_for(&self, task: &TaskId, snapshots: &Snapshots) -> Vec<ReaderId> {
+        let waiting = self.collectors.get(task);
+        waiting.map_or_else(
+            || snapshots.followers(task),
+            |readers| readers.iter().copied().collect(),
+        )
+    }
+
+    /// The proxies that listen to a server.
+    pub(super) fn listening_to(&self, server: &ServerName) -> Vec<ReaderId> {
         let listeners = self.listeners.iter();
         let listeners = listeners.filter(|(_, (name, _))| name == server);
         listeners.map(|(reader, _)| *reader).collect()

@@ -80,6 +80,7 @@ fn starts_something(asked: &SessionRequest) -> bool {
         SessionRequest::Tools(_)
             | SessionRequest::Introduce { .. }
             | SessionRequest::Forward { .. }
+            | SessionRequest::Notify { .. }
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
             | SessionRequest::Start(_)
@@ -203,6 +204,8 @@ impl Driver<'_> {
             SessionRequest::Tools(name)
             | SessionRequest::RootsChanged(name)
             | SessionRequest::Forward { server: name, .. }
+            | SessionRequest::CancelForward { server: name, .. }
+            | SessionRequest::Notify { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),
             SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {

@@ -42,19 +42,13 @@ impl Link {
                 Wanted::Tools => {}
                 Wanted::Introduction => self.introduce(ask),
                 Wanted::Forward {
-                    method,
-                    params,
-                    host,
+                    request,
                     is_repeated,
                 } => {
-                    let again = (!is_repeated).then(|| Wanted::Forward {
-                        method: method.clone(),
-                        params: params.clone(),
-                        host: host.clone(),
-                        is_repeated: true,
-                    });
-                    self.forward(ask, &method, &params, &host, again.map(Box::new));
+                    let again = (!is_repeated).then(|| request.clone());
+                    self.forward(ask, &request, again.map(Box::new));
                 }
+                Wanted::Notify(message) => self.notify_server(ask, message),
                 Wanted::ServerTasks => self.adopt(ask, None, version),
                 Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
                 Wanted::Checkpoints { client_id } => {

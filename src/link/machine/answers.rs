@@ -84,14 +84,10 @@ impl Link {
             if is_suspect {
                 return Belongs::Elsewhere;
             }
-            if message.is_for_hosts() && is_alone {
-                let of_one_host = match &message {
-                    Incoming::Log { .. } if task.is_none() => self.task_of_process_log(),
-                    _ => None,
-                };
-                let recipient = task
-                    .filter(|_| !message.is_change())
-                    .or(of_one_host.as_ref());
+            if is_alone
+                && is_own != Some(true)
+                && let Some(recipient) = self.recipient_of(task, &message)
+            {
                 self.pass_notification(recipient, data);
             }
             self.take_message(task, event_id, message);

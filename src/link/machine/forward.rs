@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 use super::Link;
 use crate::{
     domain::{
-        Forwarded, HostProfile, Introduction, RequestError, SessionRequestId, SessionResponse, text,
+        Forwarded, HostProfile, HostRequest, Introduction, RequestError, SessionRequestId,
+        SessionResponse, text,
     },
-    link::{in_flight::RequestKind, queued_requests::Wanted},
-    protocol::{RpcOutcome, encode},
+    link::in_flight::RequestKind,
+    protocol::{Method, RpcOutcome, encode},
 };
 
 impl Link {
@@ -33,15 +34,21 @@ impl Link {
     pub(super) fn forward(
         &mut self,
         ask: SessionRequestId,
-        method: &str,
-        params: &str,
-        host: &HostProfile,
-        again: Option<Box<Wanted>>,
+        request: &HostRequest,
+        again: Option<Box<HostRequest>>,
     ) {
-        let mut params = Cow::Borrowed(params);
-        match method {
+        let mut params = Cow::Borrowed(request.params.as_str());
+        let session = self.record.session_number;
+        match request.method.as_str() {
             "logging/setLevel" => {
                 if let Some(level) = self.hosts.log_level() {
+                    let is_repeat =
+                        self.session.log_level.replace((session, level)) == Some((session, level));
+                    // Without a key, no host waits for the response.
+                    if is_repeat && request.key.is_empty() {
+                        let done = Forwarded::Result("{}".to_owned());
+                        return self.answer(ask, Ok(SessionResponse::Forwarded(done)));
+                    }
                     let mut with: Map<String, Value> =
                         serde_json::from_str(&params).unwrap_or_default();
                     with.insert("level".to_owned(), level.label().into());
@@ -65,8 +72,36 @@ impl Link {
             _ => {}
         }
         let id = self.in_flight.new_request_id();
-        let request = encode::forwarded(self.session_version(), &id, method, &params, host);
-        self.send_request(RequestKind::Forward { ask, again }, request, id);
+        let method = encode::forwarded(self.session_version(), &id, request, &params);
+        let key = request.key.clone();
+        self.send_request(RequestKind::Forward { ask, key, again }, method, id);
+    }
+
+    /// A host does not wait for a request any more. What has not been sent yet is not sent.
+    pub(super) fn cancel_forward(&mut self, key: &str, reason: &str) {
+        if let Some(queued) = self.queued_requests.take_forward(key) {
+            return self.forward_failed(queued.id, "was not asked: the request was cancelled");
+        }
+        let Some((exchange, ask, in_flight)) = self.in_flight.forward(key) else {
+            return;
+        };
+        // In the modern era, closing the stream is the cancel; on pipes there is none.
+        let is_told = !in_flight.is_modern || self.record.is_process();
+        let request_id = in_flight.request_id.clone().filter(|_| is_told);
+        self.close(exchange);
+        if let Some(id) = request_id {
+            let method = encode::cancelled_notification(&id, reason);
+            self.send_now(RequestKind::Reply(None), method);
+        }
+        self.forward_failed(ask, "was asked to cancel the request");
+    }
+
+    /// Passes on a notification of a host. The modern era has none.
+    pub(super) fn notify_server(&mut self, ask: SessionRequestId, message: String) {
+        if self.record.is_stateful() {
+            self.send_now(RequestKind::Reply(None), Method::post(message));
+        }
+        self.answer(ask, Ok(SessionResponse::Accepted));
     }
 
     /// Tells a new session what the one before it kept for the hosts.
@@ -104,13 +139,12 @@ impl Link {
 
     /// Sends a request whose response does not matter. No request of a client has the number 0.
     fn note_to_server(&mut self, method: &str, params: &Value) {
-        self.forward(
-            0,
-            method,
-            &params.to_string(),
-            &HostProfile::default(),
-            None,
-        );
+        let request = HostRequest {
+            method: method.to_owned(),
+            params: params.to_string(),
+            ..HostRequest::default()
+        };
+        self.forward(0, &request, None);
     }
 
     pub(super) fn forward_answered(&mut self, ask: SessionRequestId, outcome: RpcOutcome<'_>) {

@@ -8,11 +8,11 @@ use crate::{
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
-        hosts::{PassedNotification, RootsRequest, WAITING},
+        hosts::{PassedNotification, Recipient, RootsRequest, WAITING},
         in_flight::RequestKind,
         negotiation::NegotiationStep,
     },
-    protocol::{Method, encode},
+    protocol::{Incoming, Method, encode},
 };
 
 /// How long a request that only a host can answer waits for a host that has gone.
@@ -82,13 +82,38 @@ impl Link {
         Some(host)
     }
 
-    pub(super) fn pass_notification(&mut self, task: Option<&TaskId>, message: &str) {
+    pub(super) fn pass_notification(&mut self, recipient: Recipient, message: &str) {
         let is_wanted = self.is_listened_to() && !message.contains(encode::OUTPUT_MARK);
         if is_wanted && self.hosts.notifications.len() < WAITING {
             self.hosts.notifications.push(PassedNotification {
-                task: task.cloned(),
+                recipient,
                 message: message.to_owned(),
             });
+        }
+    }
+
+    /// The hosts that get a message, if any do; it came on the stream of `task`, or beside all streams.
+    pub(super) fn recipient_of(
+        &self,
+        task: Option<&TaskId>,
+        message: &Incoming<'_>,
+    ) -> Option<Recipient> {
+        match message {
+            // That of a call comes to the hosts with its task.
+            Incoming::Progress { token, .. } => {
+                let is_of_call = self.index.of_request(token).is_some();
+                let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
+                Some(Recipient::HostOfRequest(ask))
+            }
+            _ if !message.is_for_hosts() => None,
+            _ => {
+                let call = match message {
+                    _ if message.is_change() => None,
+                    Incoming::Log { .. } if task.is_none() => self.task_of_process_log(),
+                    _ => task.cloned(),
+                };
+                Some(call.map_or(Recipient::AllHosts, Recipient::HostOfCall))
+            }
         }
     }
 

@@ -37,6 +37,7 @@ impl Link {
             SessionRequest::Tools(_)
             | SessionRequest::Introduce { .. }
             | SessionRequest::Forward { .. }
+            | SessionRequest::Notify { .. }
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. }
                 if self.exit.is_leaving =>
@@ -53,19 +54,15 @@ impl Link {
             SessionRequest::Introduce { .. } => {
                 return self.queue_now(ask, Wanted::Introduction, version);
             }
-            SessionRequest::Forward {
-                method,
-                params,
-                host,
-                ..
-            } => {
+            SessionRequest::Forward { request, .. } => {
                 let wanted = Wanted::Forward {
-                    method,
-                    params,
-                    host,
+                    request,
                     is_repeated: false,
                 };
                 return self.queue_now(ask, wanted, version);
+            }
+            SessionRequest::Notify { message, .. } => {
+                return self.queue_now(ask, Wanted::Notify(message), version);
             }
             SessionRequest::Checkpoints { client_id, .. } => {
                 return self.queue_now(ask, Wanted::Checkpoints { client_id }, version);
@@ -142,6 +139,10 @@ impl Link {
                 self.roots_changed();
                 Ok(SessionResponse::Accepted)
             }
+            SessionRequest::CancelForward { key, reason, .. } => {
+                self.cancel_forward(&key, &reason);
+                Ok(SessionResponse::Accepted)
+            }
             // The driver carries these out, or `asked` has done it. Named, so that a new request is not accepted unseen.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)
@@ -157,6 +158,7 @@ impl Link {
             | SessionRequest::Tools(_)
             | SessionRequest::Introduce { .. }
             | SessionRequest::Forward { .. }
+            | SessionRequest::Notify { .. }
             | SessionRequest::Adopt { .. }
             | SessionRequest::Checkpoints { .. } => Ok(SessionResponse::Accepted),
         }

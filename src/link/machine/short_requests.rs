@@ -8,6 +8,7 @@ use crate::{
         handshake_error::{HandshakeError, Refusal},
         in_flight::{InFlight, RequestKind},
         negotiation::NegotiationStep,
+        queued_requests::Wanted,
     },
     protocol::HttpError,
 };
@@ -83,8 +84,13 @@ impl Link {
             RequestKind::Forward {
                 ask,
                 again: Some(again),
+                ..
             } if !matches!(refusal.status, 401 | 403) => {
-                self.queued_requests.push(*ask, (**again).clone(), None);
+                let again = Wanted::Forward {
+                    request: (**again).clone(),
+                    is_repeated: true,
+                };
+                self.queued_requests.push(*ask, again, None);
             }
             RequestKind::Forward { ask, .. }
             | RequestKind::ListTasks { ask, .. }

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use serde_json::json;
 
-use super::{Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable};
+use super::{
+    Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable, forwards::ForwardedRequest,
+};
 use crate::{
     domain::{
         Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
@@ -27,26 +29,17 @@ impl Proxy {
             (Asked::Introduce(host), Ok(SessionResponse::Introduced(introduction))) => {
                 self.introduced(host, introduction);
             }
-            (
-                Asked::Forward {
-                    id,
-                    method,
-                    is_first_page,
-                    params,
-                    rounds,
-                },
-                Ok(SessionResponse::Forwarded(outcome)),
-            ) => {
-                if let (Forwarded::Result(result), Some(params)) = (&outcome, params)
-                    && self.begins_round((&id, &method, &params), rounds, result)
+            (Asked::Forward(request), Ok(SessionResponse::Forwarded(outcome))) => {
+                if let Forwarded::Result(result) = &outcome
+                    && self.begins_round(&request, result)
                 {
                     return;
                 }
-                self.forwarded(&id, &method, is_first_page, &outcome);
+                self.forwarded(&request, &outcome);
             }
             (
                 Asked::Introduce(Some((id, _)))
-                | Asked::Forward { id, .. }
+                | Asked::Forward(ForwardedRequest { id, .. })
                 | Asked::Calls { id, .. },
                 Err(error),
             ) => {
@@ -90,24 +83,6 @@ impl Proxy {
         let view = call.and_then(|call| self.views.get(call.task.as_ref()?));
         if let Some(view) = view.cloned() {
             self.task_changed(&view);
-        }
-    }
-
-    fn forwarded(&mut self, id: &str, method: &str, is_first_page: bool, outcome: &Forwarded) {
-        match outcome {
-            Forwarded::Result(result) => {
-                let list = (method == "tools/list")
-                    .then(|| {
-                        let offers_tasks = self.host.has_tasks && !self.host.is_modern;
-                        self.schemas.page(result, is_first_page, offers_tasks)
-                    })
-                    .flatten();
-                self.respond_to(id, method, list.as_deref().unwrap_or(result));
-            }
-            Forwarded::Error(error) => {
-                let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-                self.send(line);
-            }
         }
     }
 

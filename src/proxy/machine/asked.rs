@@ -1,6 +1,6 @@
 //! The proxy's requests to the session that have no response yet.
 
-use super::Members;
+use super::{Members, forwards::ForwardedRequest};
 use crate::domain::{ProtocolVersion, TaskId};
 
 /// A request to the session that waits for its response.
@@ -8,15 +8,7 @@ use crate::domain::{ProtocolVersion, TaskId};
 pub(super) enum Asked {
     /// The introduction; with the id of the host's request and how it asked.
     Introduce(Option<(String, IntroductionMethod)>),
-    Forward {
-        id: String,
-        method: String,
-        is_first_page: bool,
-        /// The parameters, if the server may ask something before it answers.
-        params: Option<Members>,
-        /// How often it has asked already.
-        rounds: u32,
-    },
+    Forward(ForwardedRequest),
     Start {
         id: String,
         /// The task, unless the call repeats an earlier one.
@@ -39,8 +31,8 @@ pub(super) enum Asked {
     },
     /// The note that the host has read the result of this task.
     Delivered(TaskId),
-    /// A forwarded request that the host has cancelled; the server may still be at work on it.
-    Dropped,
+    /// A request that was passed on and that the host has cancelled, or a notification.
+    Unawaited,
     /// The host waits for nothing of it, for example of a cancel.
     Note,
 }

@@ -37,17 +37,12 @@ impl Proxy {
             };
             self.asked.retain(|_, asked| !is_it(asked));
             for asked in self.asked.values_mut() {
-                match asked {
-                    // It stays open at the server, and counts until it is answered.
-                    Asked::Forward { id: of, .. } if *of == id => *asked = Asked::Dropped,
-                    // What the server says of itself is needed all the same.
-                    Asked::Introduce(Some((of, _))) if *of == id => {
-                        *asked = Asked::Introduce(None);
-                    }
-                    _ => {}
+                // What the server says of itself is needed all the same.
+                if matches!(asked, Asked::Introduce(Some((of, _))) if *of == id) {
+                    *asked = Asked::Introduce(None);
                 }
             }
-            return;
+            return self.cancel_forward(&id, &reason);
         };
         let waited = self.now.mono.since(call.began);
         if let Some(task) = call.task.clone() {
@@ -71,6 +66,7 @@ impl Proxy {
             method,
             params,
             request,
+            ..
         } = message
         else {
             return;

@@ -85,6 +85,9 @@ impl Proxy {
 
     /// Passes a notification of the server on, as the host's era allows.
     pub(super) fn notified(&mut self, notification: String) {
+        if self.forward_progress(&notification) {
+            return;
+        }
         let is_plain = !self.host.is_modern
             && self.host.is_initialized
             && self.host.log_level.is_none()

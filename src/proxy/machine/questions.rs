@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Asked, CallRole, Members, Proxy};
 use crate::{
     domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
-    proxy::{host_task, message::internal_error, questions::Relayed},
+    proxy::{era, host_task, message::internal_error, questions::Relayed},
 };
 
 /// How long a host may take to say which directories it works in.
@@ -98,8 +98,17 @@ impl Proxy {
         if params.is_null() {
             params = json!({});
         }
-        // What it says belongs to longhaul's own connection.
-        params.as_object_mut()?.remove("_meta");
+        let params_by_name = params.as_object_mut()?;
+        if let Some(meta) = params_by_name
+            .get_mut("_meta")
+            .and_then(Value::as_object_mut)
+        {
+            // These belong to longhaul's own connection.
+            meta.retain(|key, _| key != "progressToken" && !key.starts_with(era::PROTOCOL_META));
+            if meta.is_empty() {
+                params_by_name.remove("_meta");
+            }
+        }
         Some(params)
     }
 

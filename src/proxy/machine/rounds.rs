@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Members, Proxy};
+use super::{Members, Proxy, forwards::ForwardedRequest};
 use crate::{
     domain::QuestionKind,
     proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},
@@ -21,22 +21,21 @@ impl Proxy {
         !self.host.is_modern && self.is_server_modern() && METHODS.contains(&method)
     }
 
-    /// Asks the host what the server asks in the result of a request: its id, method and parameters. Returns whether it
-    /// asks something.
-    pub(super) fn begins_round(
-        &mut self,
-        (id, method, params): (&str, &str, &Members),
-        rounds: u32,
-        result: &str,
-    ) -> bool {
-        if !result.contains("\"input_required\"") {
+    /// Asks the host what the server asks in the result of a request. Returns whether it asks something.
+    pub(super) fn begins_round(&mut self, request: &ForwardedRequest, result: &str) -> bool {
+        let ForwardedRequest {
+            id, method, rounds, ..
+        } = request;
+        let Some(params) =
+            (request.params.as_ref()).filter(|_| result.contains("\"input_required\""))
+        else {
             return false;
-        }
+        };
         let result: Members = serde_json::from_str(result).unwrap_or_default();
         if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
             return false;
         }
-        if rounds >= ROUNDS {
+        if *rounds >= ROUNDS {
             let words = format!("the server asked {ROUNDS} times and gave no answer");
             self.refuse(id, message::SERVER_ERROR, &words);
             return true;
@@ -68,8 +67,8 @@ impl Proxy {
         self.rounds.insert(
             number,
             Round {
-                id: id.to_owned(),
-                method: method.to_owned(),
+                id: id.clone(),
+                method: method.clone(),
                 params,
                 rounds: rounds + 1,
                 waiting: shown.iter().map(|(key, ..)| key.clone()).collect(),

@@ -4,7 +4,10 @@
 use serde_json::{Value, json};
 
 use super::{Asked, Members, Proxy};
-use crate::{domain::SessionRequest, proxy::era};
+use crate::{
+    domain::{HostRequest, SessionRequest},
+    proxy::era,
+};
 
 /// The most subscriptions of one host that outlive a connection.
 const RESOURCES: usize = 1000;
@@ -63,9 +66,12 @@ impl Proxy {
     fn note_to_server(&mut self, method: &str, params: &Value) {
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
-            method: method.to_owned(),
-            params: params.to_string(),
-            host: Box::new(self.host.profile.clone()),
+            request: HostRequest {
+                method: method.to_owned(),
+                params: params.to_string(),
+                host: Box::new(self.host.profile.clone()),
+                ..HostRequest::default()
+            },
         };
         self.ask(Asked::Note, request);
     }

@@ -188,7 +188,7 @@ fn numbers_keep_all_their_digits() {
     let mut bench = Bench::connected(ProtocolVersion::V20251125);
     let (_, asked) = bench.asks(&request(2, "custom/method", &with_wei));
     assert!(
-        matches!(&asked, SessionRequest::Forward { params, .. } if *params == with_wei),
+        matches!(&asked, SessionRequest::Forward { request, .. } if request.params == with_wei),
         "{asked:?}"
     );
     let line = format!(r#"{{"jsonrpc":"2.0","id":{WEI},"method":"ping"}}"#);
@@ -424,7 +424,11 @@ fn open_requests_are_counted_until_the_server_answers_although_cancelled() {
         first.get_or_insert(number);
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": id}});
-        assert!(bench.hears(&cancel.to_string()).is_empty());
+        let (_, told) = bench.asks(&cancel.to_string());
+        assert!(
+            matches!(told, SessionRequest::CancelForward { .. }),
+            "{told:?}"
+        );
     }
     let refused = line_of(bench.hears(&read(300)));
     assert!(refused.contains("too many requests are open"), "{refused}");

@@ -766,11 +766,11 @@ def hide_tasks(it: Compared) -> None:
                 del result["capabilities"]["extensions"]
 
 
-@difference("connection's _meta", "`_meta` of a question belongs to longhaul's own connection, and does not pass.")
+@difference("connection's _meta", "What MCP itself keeps in the `_meta` of a question belongs to longhaul's own connection.")
 def hide_connection_meta(it: Compared) -> None:
     for item in it.direct + it.proxied:
         if item.kind == "question":
-            item.body["params"].pop("_meta", None)
+            drop_meta(item.body["params"], lambda key: key == "progressToken" or key.startswith(PROTOCOL))
             item.body["params"].pop("task", None)
 
 
@@ -782,8 +782,10 @@ def hide_subscription_ids(it: Compared) -> None:
             meta[SUBSCRIPTION] = "the host's"
 
 
-@difference("progress", "Progress comes at most 30 times a second; none is added or reordered.")
+@difference("progress", "Progress of a call comes at most 30 times a second; none is added or reordered.")
 def hide_thinned_progress(it: Compared) -> None:
+    if it.case.method != "tools/call":
+        return
     if it.case.others:
         # Which of the calls a step belongs to is in their results.
         for items in (it.direct, it.proxied):
@@ -852,6 +854,23 @@ def hide_missing_arguments(it: Compared) -> None:
             seen = result.get("structuredContent")
             if isinstance(seen, dict) and isinstance(seen.get("params"), dict):
                 seen["params"].setdefault("arguments", {})
+
+
+@difference("progress tokens", "A call always has a progress token, so a tool that fails without one does not fail.")
+def hide_failure_without_token(it: Compared) -> None:
+    if not it.case.has_token and "progressToken" in json.dumps([item.body for item in it.direct]):
+        it.direct[:] = it.proxied
+
+
+@difference("malformed calls", "A call whose name is not a string, or whose arguments are not an object, is refused by longhaul itself.")
+def hide_malformed_calls(it: Compared) -> None:
+    if it.case.method != "tools/call":
+        return
+    name, arguments = it.case.params.get("name"), it.case.params.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        for item in it.direct + it.proxied:
+            if "error" in item.body:
+                item.body["error"] = "an error"
 
 
 @difference("progress and log messages", "A log message can come before a progress notification that was sent earlier.")

@@ -7,6 +7,7 @@
 )]
 
 use std::{
+    fmt::Display,
     io::Write as _,
     path::Path,
     process::{ChildStdin, Stdio},
@@ -80,7 +81,7 @@ impl AgentHost {
         }
     }
 
-    pub(crate) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &impl Display) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 

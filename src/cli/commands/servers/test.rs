@@ -14,7 +14,10 @@ use crate::{
         live_session::LiveSession,
         target::{TargetChoice, Targets},
     },
-    domain::{IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url, text},
+    domain::{
+        HostRequest, IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url,
+        text,
+    },
 };
 
 /// How long to wait for the [`ServerView`] after the tools were listed.
@@ -124,9 +127,11 @@ async fn reach(
     let within = std::time::Duration::from_secs(if is_program { 360 } else { 60 });
     let request = SessionRequest::Forward {
         server: name.clone(),
-        method: "tools/list".to_owned(),
-        params: "{}".to_owned(),
-        host: Box::default(),
+        request: HostRequest {
+            method: "tools/list".to_owned(),
+            params: "{}".to_owned(),
+            ..HostRequest::default()
+        },
     };
     let answer = tokio::time::timeout(within, live.request(context, request)).await;
     let Ok(answer) = answer else {

@@ -222,7 +222,7 @@ fn shown_document(state: &State) -> Option<&Document> {
 
 /// No server waits for a sign-in or consent.
 #[derive(Debug, thiserror::Error)]
-#[error("no server needs a sign-in or consent")]
+#[error("no server needs a sign-in, consent or approval")]
 pub(super) struct NoSignInNeeded;
 
 /// The server that the sign-in key applies to: the one under the cursor, else the only one that waits for sign-in or

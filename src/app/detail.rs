@@ -207,11 +207,15 @@ fn attempt_lines(state: &State, attempt: &Attempt, is_cut: bool) -> Vec<String> 
         state.clock_seconds(attempt.started_at)
     ));
     let clean = |text: &str| text::clean_line(text).into_owned();
+    let is_modern = attempt.version.is_some_and(|it| it.era() == Era::Modern);
+    let session = match attempt.session_number {
+        _ if is_modern => String::new(),
+        number => format!(", MCP session {number}"),
+    };
     lines.push(format!(
-        "  request id {}, progress token {}, MCP session {}",
+        "  request id {}, progress token {}{session}",
         clean(&attempt.request_id),
         clean(&attempt.token),
-        attempt.session_number
     ));
     let cursor = |id: &Option<EventId>| {
         id.as_deref()
@@ -270,7 +274,7 @@ fn cases(task: &Task) -> Vec<String> {
         Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
         None => "the call is lost",
     };
-    vec![labeled("MCP session end", without_session)]
+    vec![labeled("session ends", without_session)]
 }
 
 fn is_modern(task: &Task) -> bool {
@@ -331,7 +335,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(labeled("client id", client));
     }
     if let Some(id) = &task.server_task_id {
-        lines.push(labeled("server task", id));
+        lines.push(labeled("server task id", id));
     }
     if task.is_open()
         && task.status != Status::Paused

@@ -96,7 +96,7 @@ pub struct ServerFindings {
 
 impl ServerFindings {
     /// The notice when no file of another client was found.
-    pub const NONE: &str = "no configuration of another MCP client found in this directory or your home directory; to read another file: `longhaul servers import FILE`";
+    pub const NONE: &str = "no MCP client configuration found in this directory or your home directory; to read another file: `longhaul servers import FILE`";
 }
 
 /// What a server's configuration needs the user to approve: variables that would be sent, or a program to start.

@@ -136,7 +136,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
         let (key, flags) = (state.key(Action::Cancel), &state.setup.flags);
         return state.reply(match going.as_slice() {
             [one] => format!(
-                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, but asks first if that loses it)"
+                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, but asks first if its result would be lost)"
             ),
             many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
         });

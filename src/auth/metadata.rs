@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::Refused(format!(
-                "{} needs no sign-in: it accepts requests without one (HTTP {status})",
+                "{} needs no sign-in: it does not ask for one (HTTP {status})",
                 host(server)
             )));
         }

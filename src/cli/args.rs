@@ -419,8 +419,8 @@ pub(super) struct LsArgs {
     /// Only tasks in this view from the configuration.
     #[arg(long, value_name = "NAME")]
     pub(super) view: Option<String>,
-    /// Only tasks that need you: a question, a sign-in, consent, an approval, a variable, an unknown outcome, or a failed
-    /// or lost task that you haven't seen.
+    /// Only tasks that need you: those with a question, an unknown outcome, or a missing sign-in, consent, approval or
+    /// variable, and failed or lost tasks that you haven't seen.
     #[arg(long)]
     pub(super) needs_you: bool,
     /// Only finished tasks that you haven't seen yet.
@@ -429,7 +429,7 @@ pub(super) struct LsArgs {
     /// Only tasks with this tag.
     #[arg(long)]
     pub(super) tag: Option<String>,
-    /// Only calls of this tool.
+    /// Only calls to this tool.
     #[arg(long)]
     pub(super) tool: Option<String>,
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.

@@ -106,7 +106,9 @@ pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliErr
         )),
         Some(NOT_FOUND) => Err(CliError::new(
             code::UNREACHABLE,
-            format!("longhaul was not found on {host}; install it there: cargo install longhaul"),
+            format!(
+                "longhaul was not found on {host}; install it there: cargo install --path . --profile dist, in its source directory"
+            ),
         )),
         Some(exit) => Ok(u8::try_from(exit).unwrap_or(code::BUG)),
     }

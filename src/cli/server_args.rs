@@ -103,7 +103,7 @@ pub(super) struct LoginArgs {
     /// Environment variable with the client secret.
     #[arg(long, value_name = "VAR", requires = "client_id")]
     pub(super) client_secret_env: Option<String>,
-    /// URL of a client metadata document, for authorization servers that support them.
+    /// URL of a client ID metadata document, if the authorization server supports such documents.
     #[arg(long, value_name = "URL", conflicts_with = "client_id")]
     pub(super) client_metadata_url: Option<String>,
 }

@@ -144,7 +144,7 @@ impl CutReason {
                 "the server runs the call as a task, which longhaul finds by its id"
             }
             Self::UnboundTask => "a server task, which outlives the MCP session",
-            Self::RanAsTask => "the last call of this tool ran as a server task",
+            Self::RanAsTask => "the last call to this tool ran as a server task",
             Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",
             Self::CheckpointOfConnection { step: None } => {
                 "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
@@ -159,7 +159,7 @@ impl CutReason {
                 "with MCP 2026-07-28, closing the connection cancels a call that isn't a server task"
             }
             Self::RanPlain => {
-                "the last call of this tool wasn't a server task, and closing the connection cancels such a call"
+                "the last call to this tool wasn't a server task, and closing the connection cancels such a call"
             }
             Self::MayBeTask => {
                 "a lost connection cancels the call, unless the server runs it as a task"

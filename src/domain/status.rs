@@ -125,7 +125,7 @@ pub enum LostReason {
         why: String,
     },
     /// The server no longer knows its task, although its time to live hadn't expired.
-    #[error("the server no longer knows its task{}", said(server_text.as_deref()))]
+    #[error("the server no longer knows the server task of this call{}", said(server_text.as_deref()))]
     TaskGone {
         /// The server's message, if any; not sanitized.
         #[serde(rename = "said")]
@@ -135,7 +135,7 @@ pub enum LostReason {
     #[error("the TTL of its server task has expired")]
     TaskExpired,
     /// The user removed a call whose answer can't be asked for again.
-    #[error("you removed it from the list while it was running, so its answer was not read")]
+    #[error("you removed it from the list while it was running, so its response was not read")]
     Removed,
     /// The user gave up on a task with unknown outcome.
     #[error("you marked it as lost")]

@@ -308,7 +308,7 @@ fn the_empty_screen_previews_an_import() {
     let mut screen = env.open(&[], (120, 36));
     screen.wait_for("i  import servers");
     screen.press("i");
-    screen.wait_for("no configuration of another MCP client");
+    screen.wait_for("no MCP client configuration found");
     write(format!(
         r#"{{"mcpServers": {{"lab": {{"url": "http://{addr}/mcp"}}, "odd": {{"type": "ws"}}}}}}"#
     ));
@@ -705,9 +705,7 @@ fn rejects_anything_but_a_plain_text_file() {
     let nothing = ImportEnv::empty().run(&["servers", "import"]);
     assert_eq!(nothing.code, Some(0), "{nothing:#?}");
     assert!(
-        nothing
-            .err
-            .contains("no configuration of another MCP client"),
+        nothing.err.contains("no MCP client configuration found"),
         "{nothing:#?}"
     );
 }

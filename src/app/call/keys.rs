@@ -179,7 +179,7 @@ fn fill_in_earlier(state: &mut State, form: &mut CallForm) {
         None if form.tool.is_none() => {
             state.reply("the arguments of this tool aren't known yet");
         }
-        None if form.filled_from.is_some() => state.reply("no earlier call of this tool"),
+        None if form.filled_from.is_some() => state.reply("no earlier call to this tool"),
         None => state.reply("this tool has not been called yet"),
     }
 }

@@ -11,7 +11,7 @@ use super::menu::{Dialog, MenuAction, MenuItem};
 const MAX_COPY_BYTES: usize = 1 << 20;
 
 pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
-    let body = "Uses the terminal's clipboard (OSC 52), if it has one.";
+    let body = "Copies through the terminal (OSC 52), if it allows that.";
     let items = match state.task(id) {
         Some(task_row) => items(state, task_row),
         None => vec![MenuItem::new('c', "close", MenuAction::Close)],

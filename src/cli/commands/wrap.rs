@@ -353,9 +353,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {
-        context.info(
-            "no configuration of an agent host found; start the host once, then run this again",
-        );
+        context.info("no agent host configuration found; start the host once, then run this again");
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());

@@ -36,7 +36,7 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
     let intro = [
         "No tasks yet.",
         "",
-        "A task is one call of a tool on an MCP server. It stays in this list even if the network fails or you close this \
+        "A task is one call to a tool on an MCP server. It stays in this list even if the network fails or you close this \
          terminal.",
         "",
     ];
@@ -45,7 +45,10 @@ pub(in crate::ui) fn empty(region: &mut Region<'_>, state: &State) {
             (Action::MarkAll, "add a server by its URL"),
             (Action::Import, "import servers from other MCP clients"),
             (Action::Help, "all keys"),
-            (Action::Quit, "quit; no server yet? then run longhaul demo"),
+            (
+                Action::Quit,
+                "quit (no server yet? quit and run longhaul demo)",
+            ),
         ]
     } else {
         &[

@@ -2258,7 +2258,7 @@ fn reuses_the_last_arguments_and_copies_a_call_as_a_command() {
         "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
     );
     screen.keys("ctrl-p");
-    assert_eq!(answer(&screen), "no earlier call of this tool");
+    assert_eq!(answer(&screen), "no earlier call to this tool");
     screen.todo.clear();
     screen.keys("ctrl-s");
     let calls = started(&mut screen);

@@ -48,14 +48,14 @@ pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
     }
     context.print(&format!("wrote {}", path.display()))?;
     context.print(
-        "To start the keeper after each boot, so that unfinished calls resume without you, run:",
+        "To start the keeper after each boot, so that unfinished calls resume automatically, run:",
     )?;
     for line in &next {
         context.print(&format!("  {line}"))?;
     }
     if service.manager == ServiceManager::Systemd {
         context.print(
-            "The last command also keeps it running after you log out. `longhaul doctor` shows what happens at logout now.",
+            "The last command also keeps it running after you log out. `longhaul doctor` shows whether the keeper currently survives a logout.",
         )?;
         if !Path::new("/run/systemd/system").exists() {
             context.info("systemd is not running on this machine, so the file has no effect");

@@ -19,7 +19,7 @@ pub fn other_driver(state: &State) -> Option<SessionDriver> {
     driver.filter(|_| !state.session.is_driverless)
 }
 
-/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 calls continue in the background` and
+/// The last line of the screen, as keys and what they do. With a keeper: `quit: 4 unfinished calls stay in the background` and
 /// `stop keeper: 1 LOST (pd6xw8), 1 likely resumable until about Fri 07:20, 1 paused, 2 continue`.
 pub fn quit_lines(state: &State) -> Vec<(Action, String)> {
     let Some(driver) = other_driver(state) else {
@@ -83,9 +83,13 @@ fn outcomes(state: &State) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What a keeper does with the open calls: some run, others may be paused or wait for an answer.
+/// What becomes of the open calls with a keeper: some run, others may be paused or wait for an answer.
 fn kept(open: usize) -> String {
-    text::plural(open, "call") + " " + continues(open) + " in the background"
+    let stay = if open == 1 { "stays" } else { "stay" };
+    format!(
+        "{} {stay} in the background",
+        text::plural(open, "unfinished call")
+    )
 }
 
 fn continues(count: usize) -> &'static str {

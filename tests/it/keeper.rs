@@ -121,14 +121,14 @@ fn a_screen_quits_at_once_and_its_calls_continue() {
     let keeper = kept.keeper().unwrap();
     let mut screen = open();
     screen.wait_for_line(&["running", "crunch", "LOST"]);
-    screen.wait_for(&format!("keeper {}", keeper.as_raw_nonzero()));
-    screen.wait_for("q quit: 1 call continues in the background");
+    screen.wait_for(&format!("keeper pid {}", keeper.as_raw_nonzero()));
+    screen.wait_for("q quit: 1 unfinished call stays in the background");
     screen.press("q");
     assert_eq!(screen.end().0, 0);
     assert!(
         screen
             .text()
-            .contains("1 call continues in the background; to watch"),
+            .contains("1 unfinished call stays in the background; to watch"),
         "{}",
         screen.text()
     );

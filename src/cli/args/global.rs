@@ -56,7 +56,8 @@ pub(in crate::cli) struct GlobalArgs {
     /// Don't start a keeper: the session's first longhaul process runs the calls, and when that process exits, the calls lose their connection [env: LONGHAUL_KEEPER=0]
     #[arg(long, global = true)]
     pub(in crate::cli) no_keeper: bool,
-    /// MCP revision for this command and the tasks it starts (set `protocol` in [servers.NAME] to make it permanent).
+    /// MCP revision, such as 2025-11-25, for this command and the tasks it starts (set `protocol` in [servers.NAME] to make
+    /// it permanent).
     #[arg(long, value_name = "REVISION", default_value = "auto", global = true)]
     pub(in crate::cli) protocol: ProtocolChoice,
     /// Header to send to the server, as 'Name: value'; only `servers add` stores it.

@@ -194,17 +194,14 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         facts.push(("connection", connection, role));
     }
     let is_on_its_way = |it: &Question| it.answer.is_some() && !it.is_delivered;
-    let pending = match task.control {
-        Some(asked) => {
-            let ago = text::span(now.wall.since(asked.at));
-            format!("{}, requested {ago} ago", asked.what.label())
-        }
-        None if !is_settled && task.questions.iter().any(is_on_its_way) => {
-            "the server does not have your answer yet".to_owned()
-        }
-        None => "none".to_owned(),
-    };
-    facts.push(("pending", pending, Role::Plain));
+    if let Some(asked) = &task.control {
+        let ago = text::span(now.wall.since(asked.at));
+        let pending = format!("{}, requested {ago} ago", asked.what.label());
+        facts.push(("pending", pending, Role::Plain));
+    } else if !is_settled && task.questions.iter().any(is_on_its_way) {
+        let pending = "the server does not have your answer yet".to_owned();
+        facts.push(("pending", pending, Role::Plain));
+    }
     if let Some(impact) = task_row.if_cut().filter(|_| !is_settled) {
         let why = impact.message(|at| state.clock_day(at));
         let line = format!("{}: {why}", impact.label());

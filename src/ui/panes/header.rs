@@ -105,7 +105,7 @@ fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp, is_tight
 fn keeper(theme: Theme, state: &State, is_wide: bool) -> Option<Span<'static>> {
     let driver = state.session.driver.filter(|driver| driver.is_keeper);
     let driver = driver.filter(|_| !state.session.is_driverless)?;
-    let mut line = format!("  keeper {}", driver.pid);
+    let mut line = format!("  keeper pid {}", driver.pid);
     if is_wide {
         line = format!("{line} since {}", state.clock_minutes(driver.since));
     }

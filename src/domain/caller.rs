@@ -290,6 +290,20 @@ pub struct HostRequest {
     pub wants_progress: bool,
 }
 
+impl HostRequest {
+    /// Whether a server may ask something before it answers.
+    pub fn may_ask(&self) -> bool {
+        let method = self.method.as_str();
+        !method.ends_with("/list") && !method.ends_with("subscribe") && method != "logging/setLevel"
+    }
+
+    /// Whether the same process of a host made both.
+    pub fn is_of_same_process(&self, other: &Self) -> bool {
+        let process = |request: &Self| request.key.rsplit_once('-').map(|(it, _)| it.to_owned());
+        process(self) == process(other)
+    }
+}
+
 /// The outcome of a request that was passed on to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

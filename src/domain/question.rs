@@ -40,6 +40,9 @@ pub struct Question {
     /// and one answer settles it for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<TaskId>,
+    /// Whether no host is asked, because it may be about a request of another host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_for_person: bool,
 }
 
 impl Question {

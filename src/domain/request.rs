@@ -99,7 +99,7 @@ pub enum SessionRequest {
         /// Why the host does not wait.
         reason: String,
     },
-    /// Pass a notification of the host behind this client on to a server.
+    /// Pass a notification or a response of the host behind this client on to a server.
     Notify {
         /// The server.
         server: ServerName,

@@ -88,10 +88,9 @@ pub(super) enum RequestKind {
     /// A request of a host behind `longhaul proxy`.
     Forward {
         ask: SessionRequestId,
-        /// [`HostRequest::key`](crate::domain::HostRequest::key).
-        key: String,
-        /// What is queued if the server refuses it for a session that it does not know; it has not run then.
-        again: Option<Box<HostRequest>>,
+        request: Box<HostRequest>,
+        /// Whether it was refused before, for a session that the server did not know. The first time it is sent again.
+        is_repeated: bool,
     },
     /// A response to a request of the server, or a notification that nothing depends on. Holds the task and the key of
     /// the question that it answers, if it answers one.
@@ -255,12 +254,20 @@ impl InFlightRequests {
         format!("{}-{}", self.prefix, self.counter)
     }
 
-    /// The request of a host with this key.
-    pub(super) fn forward(&self, key: &str) -> Option<(ExchangeId, SessionRequestId, &InFlight)> {
-        self.iter().find_map(|(exchange, it)| match &it.kind {
-            RequestKind::Forward { ask, key: of, .. } if of == key => Some((exchange, *ask, it)),
+    /// The requests of hosts.
+    pub(super) fn forwards(
+        &self,
+    ) -> impl Iterator<Item = (ExchangeId, SessionRequestId, &HostRequest)> {
+        self.iter().filter_map(|(exchange, it)| match &it.kind {
+            RequestKind::Forward { ask, request, .. } => Some((exchange, *ask, &**request)),
             _ => None,
         })
+    }
+
+    /// The request of a host with this key.
+    pub(super) fn forward(&self, key: &str) -> Option<(ExchangeId, SessionRequestId)> {
+        let mut forwards = self.forwards().filter(|(.., request)| request.key == key);
+        forwards.next().map(|(exchange, ask, _)| (exchange, ask))
     }
 
     pub(super) fn insert(&mut self, in_flight: InFlight, now: Mono) -> ExchangeId {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::domain::{
     IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion, RequestError,
-    ServerCapabilities, Stamp, Task, TaskId, TaskView,
+    ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
 };
 
 mod adopt;
@@ -129,6 +129,8 @@ struct Reading {
     /// The server session of its exchange: the ids of the server's requests are unique within one session only.
     session_number: u64,
     is_modern: bool,
+    /// The request of a host that it responds to.
+    forward: Option<SessionRequestId>,
 }
 
 /// The machine of one server's link. Feed it with [`Link::handle`], carry out what [`Link::take_outputs`] holds.

@@ -72,9 +72,11 @@ pub(super) fn without_related(result: &str) -> Cow<'_, str> {
 /// The status of a task in the words of both revisions. `is_cancelled`: the host has cancelled it, and its server may
 /// still be working.
 pub(super) fn status(view: &TaskView, is_cancelled: bool) -> &'static str {
+    let is_settled = view.task.status.is_settled();
     match &view.task.status {
         // A status that has ended never changes.
         _ if is_cancelled => "cancelled",
+        _ if view.is_unsaved && is_settled => "working",
         Status::Completed => "completed",
         Status::Failed | Status::Lost(_) | Status::Unknown(_) => "failed",
         Status::Cancelled => "cancelled",
@@ -111,7 +113,9 @@ pub(super) fn object(view: &TaskView, status: &str, is_modern: bool, now: Wall) 
     fields.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Whether a task will not change any more, as far as the host is concerned.
+/// Whether a task will not change any more, as far as the host is concerned. A result that can't be saved can't be read
+/// yet either.
 pub(super) fn is_over(view: &TaskView) -> bool {
-    view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_))
+    let has_ended = view.task.status.is_settled() || matches!(view.task.status, Status::Unknown(_));
+    has_ended && !view.is_unsaved
 }

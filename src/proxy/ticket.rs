@@ -225,6 +225,10 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
             "waiting for the answer to a question; a person can answer with: longhaul answer {}",
             task.id
         )),
+        _ if task.status.is_settled() && view.is_unsaved => Some(format!(
+            "{} after {age}, but the result can't be saved yet; a person has to free some disk space",
+            task.status.label()
+        )),
         _ if task.status.is_settled() => {
             let is_owed = task.is_owed(now);
             let rest = if is_owed { ", not collected yet" } else { "" };

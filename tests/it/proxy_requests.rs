@@ -492,6 +492,43 @@ fn progress_and_cancels_of_requests_that_are_not_calls_pass() {
     second.close();
 }
 
+#[test]
+fn a_question_about_a_prompt_is_for_the_host_that_asked_for_it() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let capabilities = json!({"elicitation": {}});
+    let mut first = AgentHost::start(&kept, &["asking"], &capabilities);
+    let prompt = first.ask("prompts/get", &json!({"name": "asks"}));
+    let question = first.wait(asks_for("elicitation/create"));
+    assert_eq!(question["params"]["message"], "Sure?");
+    respond(
+        &mut first,
+        &question,
+        &json!({"action": "accept", "content": {}, "_meta": {"a": 1}}),
+    );
+    assert_eq!(first.response(prompt)["result"], json!({"messages": []}));
+    assert!(heard(&kept).contains(r#""_meta":{"a":1}"#));
+    // While another host has a call, the question may be about that: only the person is asked.
+    let mut other = AgentHost::start_as("other", &kept, &["asking"], &capabilities);
+    let id = start_waiting(&kept, &mut other);
+    let prompt = first.ask("prompts/get", &json!({"name": "asks"}));
+    until("the person is asked", || {
+        let listed = kept.run(&["ls", "--needs-you", "--json"]).document();
+        listed[0]["status"] == "input-required"
+    });
+    let task = kept.run(&["ls", "--json"]).document()[0]["id"].clone();
+    let answered = kept.run(&["answer", task.as_str().unwrap(), "--decline"]);
+    assert_eq!(answered.code, Some(0), "{answered:#?}");
+    assert_eq!(first.response(prompt)["result"], json!({"messages": []}));
+    assert!(!first.got("elicitation/create") && !other.got("elicitation/create"));
+    other.notify(
+        "notifications/cancelled",
+        &json!({"requestId": id, "reason": "user"}),
+    );
+    first.close();
+    other.close();
+}
+
 /// Starts a call that does not end, and waits until it was sent.
 fn start_waiting(kept: &Kept, host: &mut AgentHost) -> u64 {
     let call = host.start_call("wait", &json!({}));

@@ -44,10 +44,7 @@ impl Link {
                 Wanted::Forward {
                     request,
                     is_repeated,
-                } => {
-                    let again = (!is_repeated).then(|| request.clone());
-                    self.forward(ask, &request, again.map(Box::new));
-                }
+                } => self.forward(ask, request, is_repeated),
                 Wanted::Notify(message) => self.notify_server(ask, message),
                 Wanted::ServerTasks => self.adopt(ask, None, version),
                 Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),

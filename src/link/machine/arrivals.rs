@@ -90,6 +90,10 @@ impl Link {
             RequestKind::Fetch(id) => Some(id.clone()),
             _ => None,
         };
+        let forward = match in_flight.kind {
+            RequestKind::Forward { ask, .. } => Some(ask),
+            _ => None,
+        };
         if has_id && !in_flight.is_modern {
             // A server that numbers the answer to a handshake numbers those of calls too.
             self.gives_ids(None, true);
@@ -100,7 +104,9 @@ impl Link {
         {
             active.heard(self.now);
         }
+        self.reading.forward = forward;
         self.read(of.as_ref(), None, data);
+        self.reading.forward = None;
         // Still there, so this was not its answer. Whatever answers a notification is fine.
         let in_flight = self.in_flight.get_mut(exchange);
         if let Some(in_flight) = in_flight.filter(|it| it.request_id.is_some()) {

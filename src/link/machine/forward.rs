@@ -34,8 +34,8 @@ impl Link {
     pub(super) fn forward(
         &mut self,
         ask: SessionRequestId,
-        request: &HostRequest,
-        again: Option<Box<HostRequest>>,
+        request: HostRequest,
+        is_repeated: bool,
     ) {
         let mut params = Cow::Borrowed(request.params.as_str());
         let session = self.record.session_number;
@@ -72,9 +72,13 @@ impl Link {
             _ => {}
         }
         let id = self.in_flight.new_request_id();
-        let method = encode::forwarded(self.session_version(), &id, request, &params);
-        let key = request.key.clone();
-        self.send_request(RequestKind::Forward { ask, key, again }, method, id);
+        let method = encode::forwarded(self.session_version(), &id, &request, &params);
+        let kind = RequestKind::Forward {
+            ask,
+            request: Box::new(request),
+            is_repeated,
+        };
+        self.send_request(kind, method, id);
     }
 
     /// A host does not wait for a request any more. What has not been sent yet is not sent.
@@ -82,7 +86,10 @@ impl Link {
         if let Some(queued) = self.queued_requests.take_forward(key) {
             return self.forward_failed(queued.id, "was not asked: the request was cancelled");
         }
-        let Some((exchange, ask, in_flight)) = self.in_flight.forward(key) else {
+        let Some((exchange, ask)) = self.in_flight.forward(key) else {
+            return;
+        };
+        let Some(in_flight) = self.in_flight.get(exchange) else {
             return;
         };
         // In the modern era, closing the stream is the cancel; on pipes there is none.
@@ -144,7 +151,7 @@ impl Link {
             params: params.to_string(),
             ..HostRequest::default()
         };
-        self.forward(0, &request, None);
+        self.forward(0, request, false);
     }
 
     pub(super) fn forward_answered(&mut self, ask: SessionRequestId, outcome: RpcOutcome<'_>) {

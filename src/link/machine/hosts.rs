@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use super::Link;
 use crate::{
-    domain::{Answer, Forwarded, HostProfile, Mono, Question, QuestionKind, TaskId},
+    domain::{
+        Answer, Forwarded, HostProfile, Mono, Question, QuestionKind, SessionRequestId, TaskId,
+    },
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
@@ -102,13 +104,14 @@ impl Link {
             // That of a call comes to the hosts with its task.
             Incoming::Progress { token, .. } => {
                 let is_of_call = self.index.of_request(token).is_some();
-                let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
+                let (_, ask) = (!is_of_call).then(|| self.in_flight.forward(token))??;
                 Some(Recipient::HostOfRequest(ask))
             }
             _ if !message.is_for_hosts() => None,
+            _ if message.is_change() => Some(Recipient::AllHosts),
+            _ if let Some(ask) = self.reading.forward => Some(Recipient::HostOfRequest(ask)),
             _ => {
                 let call = match message {
-                    _ if message.is_change() => None,
                     Incoming::Log { .. } if task.is_none() => self.task_of_process_log(),
                     _ => task.cloned(),
                 };
@@ -118,8 +121,53 @@ impl Link {
     }
 
     pub(super) fn has_forwards(&self) -> bool {
-        let is_forward = |kind: &RequestKind| matches!(kind, RequestKind::Forward { .. });
-        self.in_flight.values().any(|it| is_forward(&it.kind))
+        self.in_flight.forwards().next().is_some()
+    }
+
+    /// The request of a host, other than a call, that a question is about, and whether another host's request or a call may
+    /// be meant instead. The question came on the stream of `task`, or beside all streams.
+    pub(super) fn forward_asking(
+        &self,
+        task: Option<&TaskId>,
+        kind: QuestionKind,
+    ) -> Option<(SessionRequestId, bool)> {
+        if let Some(ask) = self.reading.forward {
+            return Some((ask, false));
+        }
+        if task.is_some() || kind == QuestionKind::Roots {
+            return None;
+        }
+        let forwards = self.in_flight.forwards();
+        let forwards: Vec<_> = forwards.filter(|(.., request)| request.may_ask()).collect();
+        let (_, ask, first) = forwards.first()?;
+        let calls = self.calls_in_session();
+        if calls.is_empty() {
+            let mut others = forwards.iter();
+            let is_clear = others.all(|(.., other)| other.is_of_same_process(first));
+            return Some((*ask, !is_clear));
+        }
+        // A host with calls is asked about them.
+        let is_of_host = |id| {
+            let caller = self.tasks.get(id).and_then(|it| it.task.caller.as_ref());
+            caller.is_some_and(|caller| caller.host == first.host.name)
+        };
+        let mut others = forwards.iter();
+        let is_one_host = calls.iter().all(is_of_host)
+            && others.all(|(.., other)| other.host.name == first.host.name);
+        (!is_one_host).then_some((*ask, true))
+    }
+
+    /// Passes a request of the server on to the host whose own request it is about.
+    pub(super) fn pass_request(
+        &mut self,
+        ask: SessionRequestId,
+        kind: QuestionKind,
+        (raw_id, params): (&str, &str),
+    ) {
+        let method = kind.method();
+        let message =
+            format!(r#"{{"jsonrpc":"2.0","id":{raw_id},"method":"{method}","params":{params}}}"#);
+        self.pass_notification(Recipient::HostOfRequest(ask), &message);
     }
 
     /// Passes a request for roots on. Returns whether a host can answer it.

@@ -62,6 +62,11 @@ impl Link {
         if had.is_empty() && self.was_answered(&key) {
             return;
         }
+        let (of_forward, is_unclear) = self.forward_asking(task, kind).unzip();
+        let is_unclear = is_unclear == Some(true);
+        if let Some(ask) = of_forward.filter(|_| !is_unclear && had.is_empty()) {
+            return self.pass_request(ask, kind, (raw_id, params));
+        }
         // Which call of a process asks for roots cannot be told, and all hosts share the process.
         let is_of_all = kind == QuestionKind::Roots && self.record.is_process();
         let task = task.filter(|_| !is_of_all);
@@ -80,6 +85,7 @@ impl Link {
             }
             // What the hosts work in concerns all of them, unless a call asks.
             None if kind == QuestionKind::Roots => Vec::new(),
+            None if kind == QuestionKind::Sampling && is_unclear => Vec::new(),
             None if kind == QuestionKind::Sampling => self.calls_of_one_host(kind),
             None => self.calls_in_session(),
         };
@@ -91,7 +97,7 @@ impl Link {
             // A host of the modern era can be asked only during its own call.
             whose = self.calls_of_one_host(kind);
         }
-        if whose.is_empty() && !kind.is_elicitation() {
+        if whose.is_empty() && (is_unclear || !kind.is_elicitation()) {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));
         }
         let is_too_much = |id: &TaskId| {
@@ -113,6 +119,11 @@ impl Link {
             let shared_with = others.cloned().collect();
             let asked = (key.clone(), kind, params.to_owned());
             self.put_question(id, asked, way.clone(), shared_with);
+            let asked = self.tasks.get_mut(id);
+            let asked = asked.and_then(|it| it.task.questions.iter_mut().find(|it| it.key == key));
+            if let Some(question) = asked.filter(|_| is_unclear) {
+                question.is_for_person = true;
+            }
         }
     }
 
@@ -303,6 +314,7 @@ impl Link {
             answer,
             is_delivered: false,
             shared_with,
+            is_for_person: false,
         });
         active.refresh_status();
         active.saving.held = Some(token);

@@ -83,11 +83,11 @@ impl Link {
             }
             RequestKind::Forward {
                 ask,
-                again: Some(again),
-                ..
+                request,
+                is_repeated: false,
             } if !matches!(refusal.status, 401 | 403) => {
                 let again = Wanted::Forward {
-                    request: (**again).clone(),
+                    request: (**request).clone(),
                     is_repeated: true,
                 };
                 self.queued_requests.push(*ask, again, None);

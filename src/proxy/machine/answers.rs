@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde_json::json;
 
 use super::{
-    Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable, forwards::ForwardedRequest,
+    Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable, asked::ForwardedRequest,
 };
 use crate::{
     domain::{

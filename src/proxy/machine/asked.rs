@@ -1,7 +1,26 @@
 //! The proxy's requests to the session that have no response yet.
 
-use super::{Members, forwards::ForwardedRequest};
+use serde_json::Value;
+
+use super::Members;
 use crate::domain::{ProtocolVersion, TaskId};
+
+/// A request of the host that was passed on.
+#[derive(Clone, Debug)]
+pub(super) struct ForwardedRequest {
+    /// The id of the host's request.
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) is_first_page: bool,
+    /// The parameters, if the server may ask something before it answers.
+    pub(super) params: Option<Members>,
+    /// How often it has asked already.
+    pub(super) rounds: u32,
+    /// The name of the request in the session, and its progress token there.
+    pub(super) key: String,
+    /// The host's own token.
+    pub(super) progress_token: Option<Value>,
+}
 
 /// A request to the session that waits for its response.
 #[derive(Clone, Debug)]

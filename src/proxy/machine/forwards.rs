@@ -1,33 +1,16 @@
 //! Requests of the host that are not calls, and notifications that MCP doesn't define: they are passed on to the server.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Asked, Members, Proxy};
+use super::{Asked, Members, Proxy, asked::ForwardedRequest};
 use crate::{
-    domain::{Forwarded, HostCapabilities, HostProfile, HostRequest, SessionRequest},
-    proxy::{message, raw::RawMembers},
+    domain::{Forwarded, HostCapabilities, HostProfile, HostRequest, QuestionKind, SessionRequest},
+    proxy::{message, questions::Relayed, raw::RawMembers},
 };
 
 /// How many requests and notifications of a host may be open at the server, each of which needs a connection of the
 /// keeper's.
 const FORWARDS: usize = 200;
-
-/// A request of the host that was passed on.
-#[derive(Clone, Debug)]
-pub(super) struct ForwardedRequest {
-    /// The id of the host's request.
-    pub(super) id: String,
-    pub(super) method: String,
-    is_first_page: bool,
-    /// The parameters, if the server may ask something before it answers.
-    pub(super) params: Option<Members>,
-    /// How often it has asked already.
-    pub(super) rounds: u32,
-    /// The name of the request in the session, and its progress token there.
-    key: String,
-    /// The host's own token.
-    progress_token: Option<Value>,
-}
 
 impl Proxy {
     /// `rounds` is how often the server has asked something for this request, and `text` that of the parameters.
@@ -102,39 +85,59 @@ impl Proxy {
         }
     }
 
-    /// Passes the progress of a request on, under the host's own token. Returns whether it was progress.
-    pub(super) fn forward_progress(&mut self, notification: &str) -> bool {
-        if !notification.contains("notifications/progress") {
-            return false;
-        }
-        let message = RawMembers::parse(notification).filter(|message| {
-            let method = message
-                .get("method")
-                .and_then(|it| serde_json::from_str(it).ok());
-            method == Some("notifications/progress")
-        });
-        let Some(mut message) = message else {
+    /// Passes on what the server sends about a request: its progress, under the host's own token, and questions. Returns
+    /// whether it was one of them.
+    pub(super) fn passed_about_forward(&mut self, message: &str) -> bool {
+        let Some(mut members) = RawMembers::parse(message) else {
             return false;
         };
-        let mut params = message
-            .get("params")
-            .and_then(RawMembers::parse)
-            .unwrap_or_default();
-        let key = params
-            .get("progressToken")
-            .map(str::to_owned)
-            .unwrap_or_default();
-        let key: String = serde_json::from_str(&key).unwrap_or_default();
-        let token = self.asked.values().find_map(|asked| match asked {
-            Asked::Forward(request) if request.key == key => request.progress_token.as_ref(),
-            _ => None,
-        });
-        if let Some(token) = token {
-            params.set("progressToken", &token.to_string());
-            message.set("params", &params.to_string());
-            self.send(message.to_string());
+        let method = members
+            .get("method")
+            .and_then(|it| serde_json::from_str(it).ok());
+        let method: String = method.unwrap_or_default();
+        let params = members.get("params").unwrap_or("{}").to_owned();
+        if let Some(id) = members.get("id").map(str::to_owned) {
+            self.ask_about_forward(id, &method, &params);
+        } else if method == "notifications/progress" {
+            let mut params = RawMembers::parse(&params).unwrap_or_default();
+            let key = params.get("progressToken").unwrap_or_default();
+            let key: String = serde_json::from_str(key).unwrap_or_default();
+            let token = self.asked.values().find_map(|asked| match asked {
+                Asked::Forward(request) if request.key == key => request.progress_token.as_ref(),
+                _ => None,
+            });
+            if let Some(token) = token {
+                params.set("progressToken", &token.to_string());
+                members.set("params", &params.to_string());
+                self.send(members.to_string());
+            }
+        } else {
+            return false;
         }
         true
+    }
+
+    /// Asks the host what the server asks in its request with this id.
+    fn ask_about_forward(&mut self, id: String, method: &str, params: &str) {
+        let kind = QuestionKind::of_method(method).filter(|_| !self.host.is_modern);
+        match kind.and_then(|kind| self.shown(kind, params)) {
+            Some(params) => self.ask_host(Relayed::OfForward { id }, method, &params),
+            None => {
+                let error =
+                    json!({"code": message::METHOD_NOT_FOUND, "message": "Method not found"});
+                self.respond_to_server(&id, Err(error));
+            }
+        }
+    }
+
+    /// Answers a request of the server, whose id is JSON text.
+    pub(super) fn respond_to_server(&mut self, id: &str, outcome: Result<Value, Value>) {
+        let message = match outcome {
+            Ok(result) => message::response(id, &result.to_string()),
+            Err(error) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+        };
+        let server = self.options.server.clone();
+        self.ask(Asked::Note, SessionRequest::Notify { server, message });
     }
 
     /// The host does not wait for this request any more.

@@ -39,7 +39,7 @@ impl Proxy {
 
     /// Whether a question can only be about the calls of this host. Another one is for the screen.
     pub(super) fn is_own(&self, question: &Question) -> bool {
-        question.shared_with.iter().all(|task| self.follows(task))
+        !question.is_for_person && question.shared_with.iter().all(|task| self.follows(task))
     }
 
     fn withdraw_answered(&mut self, view: &TaskView) {
@@ -62,7 +62,7 @@ impl Proxy {
         let reason = if is_over {
             "the call has ended"
         } else {
-            "answered in longhaul"
+            "answered in longhaul, or withdrawn by the server"
         };
         self.withdraw(reason, is_answered);
     }
@@ -201,6 +201,7 @@ impl Proxy {
             }
             Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
             Some(Relayed::Roots { number, .. }) => self.give_roots(number, outcome),
+            Some(Relayed::OfForward { id }) => self.respond_to_server(&id, outcome),
             None => {}
         }
     }

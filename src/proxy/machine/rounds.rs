@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Members, Proxy, forwards::ForwardedRequest};
+use super::{Members, Proxy, asked::ForwardedRequest};
 use crate::{
     domain::QuestionKind,
     proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},

@@ -353,6 +353,7 @@ fn a_question_ends_with_its_call() {
         is_delivered: false,
         is_unsent: false,
         shared_with: Vec::new(),
+        is_for_person: false,
     });
     let mut sent = |view: &TaskView, method: &str| {
         let event = SessionEvent::Task(Arc::new(view.clone()));
@@ -437,4 +438,20 @@ fn open_requests_are_counted_until_the_server_answers_although_cancelled() {
     let answered = bench.answer(first.unwrap(), SessionResponse::Forwarded(result));
     assert!(answered.is_empty(), "{answered:?}");
     bench.asks(&read(301));
+}
+
+#[test]
+fn a_result_that_is_not_on_disk_is_waited_for() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (number, call) = bench.calls_slow();
+    let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+    (view.task.status, view.task.end.settled_at) = (Status::Completed, Some(Wall(0)));
+    view.is_unsaved = true;
+    bench.answer(number, SessionResponse::Started(view.task.id.clone()));
+    let published =
+        |view: &TaskView| ProxyInput::Session(SessionEvent::Task(Arc::new(view.clone())));
+    assert_eq!(bench.takes(published(&view)), []);
+    view.is_unsaved = false;
+    let effects = bench.takes(published(&view));
+    assert_eq!(effects, [Effect::ReadResult(view.task.id)]);
 }

@@ -5,11 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::{TypedArgument, TypedValue, WrongType, parse_argument},
-    cli::{
-        context::Context,
-        error::{CliError, code},
-        live_session::LiveSession,
-    },
+    cli::{CliError, Context, LiveSession, code},
     domain::{
         ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
         UnusableSchema, text, unquoted,

@@ -14,8 +14,9 @@ use serde_json::Value;
 use crate::{
     auth::Logins,
     cli::{
+        CliError,
         args::{GlobalArgs, STATE_DIR},
-        error::{CliError, code},
+        code,
         host::REACHED_AS,
         terminal::Terminal,
     },

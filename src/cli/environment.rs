@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::{
     auth::{Keychain, Logins},
-    cli::error::CliError,
+    cli::CliError,
     config,
     engine::of_tests,
     store::{CONTRACT, Paths},

@@ -7,16 +7,14 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     cli::{
-        context::Context,
+        CliError, Context, HistoryPrinter, LiveEvent, LiveSession, OutputStyle, Targets, code,
         detach::{DetachState, SILENT_WAIT, detach_state, detach_wait_message},
         environment::block_on,
-        error::{CliError, code},
         format,
-        history::{HistoryPrinter, OutputStyle, print_new},
-        live_session::{LiveEvent, LiveSession, RETRY, join_ids},
+        history::print_new,
+        live_session::{RETRY, join_ids},
         outcome::{exit_code_if_ended, finish_if_ended, forgotten_error, print_outcome},
         prompt::{LineReader, Prompt, PromptStep, QuestionId, question_id},
-        target::Targets,
     },
     domain::{
         Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,

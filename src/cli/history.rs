@@ -1,7 +1,7 @@
 //! Prints the history of a task: committed entries, once and in order.
 
 use crate::{
-    cli::{context::Context, error::CliError, format, json},
+    cli::{CliError, Context, format, json},
     domain::{
         Connectivity, HistoryEntry, HistoryEvent, Pace, Progress, Task, TaskId, TaskView, text,
         whole_percent,

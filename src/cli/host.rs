@@ -9,8 +9,9 @@ use std::{
 
 use crate::{
     cli::{
+        CliError,
         args::{CliCommand, GlobalArgs},
-        error::{CliError, code},
+        code,
     },
     config,
     domain::text,

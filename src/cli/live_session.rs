@@ -14,10 +14,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{
+        CliError, Context,
         args::DEMO_SESSION,
-        context::Context,
+        code,
         environment::{block_on, process_guard, random_bits},
-        error::{CliError, code},
     },
     config::{self, Config},
     domain::{

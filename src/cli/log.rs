@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::{
-    cli::{args::GlobalArgs, error::CliError},
+    cli::{CliError, args::GlobalArgs},
     store::Paths,
 };
 

@@ -45,10 +45,16 @@ use clap::Parser as _;
 pub use self::client_state::{ClientState, ClientTask};
 use self::{
     args::{Cli, CliCommand, SessionsCommand},
-    context::Context,
     environment::logins,
-    error::{CliError, code},
     terminal::Terminal,
+};
+// What most commands use.
+use self::{
+    context::Context,
+    error::{CliError, code},
+    history::{HistoryPrinter, OutputStyle},
+    live_session::{LiveEvent, LiveSession},
+    target::Targets,
 };
 use crate::{
     cli::{error::StdoutLoss, server_args::ServersCommand},

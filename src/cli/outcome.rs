@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     cli::{
-        context::Context,
-        error::{CliError, code, exit_code_of},
+        CliError, Context, HistoryPrinter, LiveSession, OutputStyle, code, error::exit_code_of,
         format,
-        history::{HistoryPrinter, OutputStyle},
-        live_session::LiveSession,
     },
     domain::{
         Connectivity, Elicitation, LinkState, LostReason, OnInput, Phase, ServerName,

@@ -4,10 +4,7 @@ use std::ffi::OsString;
 
 use crate::{
     app::{Look, Settings, Setup},
-    cli::{
-        context::Context, environment::random_bits, error::CliError, host::tunnel, live_session,
-        target::Targets,
-    },
+    cli::{CliError, Context, Targets, environment::random_bits, host::tunnel, live_session},
     config::{self, Config},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole},

@@ -5,7 +5,7 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use crate::{
-    cli::{context::Context, error::CliError},
+    cli::{CliError, Context},
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };

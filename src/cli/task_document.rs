@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    cli::{context::Context, error::CliError, json as documents},
+    cli::{CliError, Context, json as documents},
     domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text},
     engine::driver_snapshot,
     store::{DriverLock, Reader, StoreError},

@@ -11,11 +11,8 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
-    error::{CliError, StdoutLoss},
-    json,
-};
-use crate::domain::text;
+use super::{error::StdoutLoss, json};
+use crate::{cli::CliError, domain::text};
 
 /// The width of a terminal that does not report one.
 const DEFAULT_COLS: usize = 80;

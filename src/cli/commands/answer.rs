@@ -7,14 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{
+        CliError, Context, LiveSession, Targets,
         args::AnswerArgs,
         arguments::{apply_pairs, argument_usage, parse_pairs},
-        context::Context,
-        error::{CliError, code},
-        json as documents,
-        live_session::{LiveSession, in_session},
+        code, json as documents,
+        live_session::in_session,
         questions::{deadline, field_help, question_lines},
-        target::Targets,
     },
     domain::{
         Answer, Elicitation, ElicitationMode, Question, SessionRequest, Task, TaskView, Wall, text,

@@ -7,15 +7,13 @@ use serde_json::{Map, Value};
 use crate::{
     app::{TypedArgument, TypedValue},
     cli::{
+        CliError, Context, HistoryPrinter, LiveSession, OutputStyle, Targets,
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{MAX_NAMED_TOOLS, build_arguments, list_tools, parse_pairs, read_args_object},
-        context::{Context, confirm},
+        code,
+        context::confirm,
         environment::{block_on, random_bits},
-        error::{CliError, code},
         follow::{FollowUntil, QuestionHandling, follow},
-        history::{HistoryPrinter, OutputStyle},
-        live_session::LiveSession,
-        target::Targets,
     },
     domain::{
         Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,

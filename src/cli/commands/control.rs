@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::{
     cli::{
+        CliError, Context, LiveEvent, LiveSession, Targets,
         args::TaskSelectionArgs,
-        context::Context,
-        error::{CliError, code, exit_code_of, worst},
-        live_session::{LiveEvent, LiveSession, in_session},
+        code,
+        error::{exit_code_of, worst},
+        live_session::in_session,
         outcome::{forgotten_error, sign_in_needed},
-        target::Targets,
         task_document,
     },
     domain::{

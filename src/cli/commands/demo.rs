@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::{
     cli::{
+        CliError, Context,
         args::{self, DemoArgs},
-        context::Context,
+        code,
         environment::random_bits,
-        error::{CliError, code},
         screen,
     },
     demo::{self, DemoError, DemoOptions},

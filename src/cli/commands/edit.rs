@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::{
     cli::{
+        CliError, Context, LiveEvent,
         arg_values::Limit,
         args::EditArgs,
+        code,
         commands::control::POLL_INTERVAL,
-        context::Context,
-        error::{CliError, code},
-        live_session::{LiveEvent, SAVED_WITHIN, in_session},
+        live_session::{SAVED_WITHIN, in_session},
         task_document,
     },
     domain::{SessionRequest, Task, TaskChange, text},

@@ -1,9 +1,10 @@
 //! `export`: a task for a bug report.
 
 use crate::cli::{
+    CliError, Context,
     args::ExportArgs,
-    context::{Context, write_file},
-    error::{CliError, code},
+    code,
+    context::write_file,
     export::{cli_secrets, options::Exporter},
 };
 

@@ -7,13 +7,8 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        args::KeeperArgs,
-        context::Context,
-        environment::block_on,
-        error::{CliError, code},
-        json as documents,
-        live_session::{LiveEvent, LiveSession},
-        log,
+        CliError, Context, LiveEvent, LiveSession, args::KeeperArgs, code, environment::block_on,
+        json as documents, log,
     },
     domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{

@@ -8,12 +8,7 @@ use url::Url;
 use crate::{
     auth::{self, AuthError, SignInOptions},
     cli::{
-        context::Context,
-        environment::block_on,
-        error::{CliError, code},
-        format,
-        server_args::LoginArgs,
-        target::Targets,
+        CliError, Context, Targets, code, environment::block_on, format, server_args::LoginArgs,
     },
     domain::{server_url, text},
     term::browser::Browser,

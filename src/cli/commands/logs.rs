@@ -1,12 +1,7 @@
 //! `logs`: the history of a task.
 
 use crate::{
-    cli::{
-        args::LogsArgs,
-        context::Context,
-        error::{CliError, code},
-        history::{HistoryPrinter, OutputStyle},
-    },
+    cli::{CliError, Context, HistoryPrinter, OutputStyle, args::LogsArgs, code},
     domain::HistoryEntry,
 };
 

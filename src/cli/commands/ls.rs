@@ -3,11 +3,10 @@
 use crate::{
     app::{Filter, View},
     cli::{
+        CliError, Context, Targets,
         args::LsArgs,
-        context::Context,
-        error::{CliError, code},
+        code,
         format::{self, task_title},
-        target::Targets,
         task_document::{DriverInfo, document_with},
     },
     domain::{Connectivity, Elicitation, IfCut, ServerName, Status, Task, Wall, text},

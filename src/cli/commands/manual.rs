@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::{
     cli::{
+        CliError, Context,
         args::{Cli, ManArgs, NAME},
-        complete,
-        context::{Context, write_file},
-        error::{CliError, code},
+        code, complete,
+        context::write_file,
     },
     domain::text,
 };

@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
-        context::Context,
-        error::{CliError, code},
-    },
+    cli::{CliError, Context, code},
     config,
 };
 

@@ -11,12 +11,10 @@ use tokio::sync::mpsc;
 
 use crate::{
     cli::{
+        CliError, Context, LiveEvent, LiveSession, Targets,
         args::ProxyArgs,
-        context::Context,
+        code,
         environment::{block_on, random_bits, tool_timeout},
-        error::{CliError, code},
-        live_session::{LiveEvent, LiveSession},
-        target::Targets,
     },
     config,
     domain::{

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::{
     cli::{
+        CliError, Context,
         args::{CleanArgs, RmArgs},
-        context::{Context, confirm},
-        error::{CliError, code},
+        code,
+        context::confirm,
         live_session::request_each,
     },
     domain::{CutOutcome, Era, IfCut, ProtocolVersion, SessionRequest, Status, Task, text},

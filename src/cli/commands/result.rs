@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
+        CliError, Context,
         args::ResultArgs,
-        context::{Context, write_file},
-        error::{CliError, code},
+        code,
+        context::write_file,
         format::{self},
         json as documents,
     },

@@ -5,12 +5,7 @@
 use serde_json::json;
 
 use crate::{
-    cli::{
-        args::RemoveSessionsArgs,
-        context::Context,
-        error::{CliError, code},
-        format,
-    },
+    cli::{CliError, Context, args::RemoveSessionsArgs, code, format},
     domain::{Task, Wall, text},
     engine::stop_unused_keeper,
     store::{DriverLock, ListFilter, Paths, Reader, StoreError},

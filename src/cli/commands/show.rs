@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
-        context::Context,
-        error::{CliError, code},
+        CliError, Context, code,
         format::{self},
         task_document::{DriverInfo, document},
     },

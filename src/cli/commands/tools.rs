@@ -4,13 +4,11 @@ use serde_json::Value;
 
 use crate::{
     cli::{
+        CliError, Context, LiveSession, Targets,
         arguments::{argument_usage, list_tools},
-        context::Context,
+        code,
         environment::block_on,
-        error::{CliError, code},
         json as documents,
-        live_session::LiveSession,
-        target::Targets,
     },
     domain::{CutReason, IfCut, Tool, text},
 };

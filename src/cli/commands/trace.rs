@@ -6,11 +6,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        args::TraceArgs,
-        context::Context,
-        environment::block_on,
-        error::{CliError, code},
-        format, json as documents,
+        CliError, Context, args::TraceArgs, code, environment::block_on, format, json as documents,
     },
     domain::{ServerName, TaskId, TrafficEntry, Wall, is_task_id_prefix, text},
     store::{Lookup, TraceReader},

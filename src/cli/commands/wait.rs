@@ -6,13 +6,13 @@ use itertools::Itertools as _;
 
 use crate::{
     cli::{
+        CliError, Context, LiveEvent, LiveSession, Targets,
         args::WaitArgs,
-        context::Context,
+        code,
         environment::block_on,
-        error::{CliError, code, exit_code_of, worst},
-        live_session::{LiveEvent, LiveSession, RETRY},
+        error::{exit_code_of, worst},
+        live_session::RETRY,
         outcome::{forgotten_error, sign_in_needed},
-        target::Targets,
         task_document,
     },
     domain::{

@@ -1,6 +1,6 @@
 //! `watch`: the history of a task, then what happens now.
 
-use crate::cli::{context::Context, error::CliError, follow::follow_after};
+use crate::cli::{CliError, Context, follow::follow_after};
 
 /// `watch ID`.
 pub(in crate::cli) fn watch(

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        args::WrapArgs,
-        context::{Context, confirm},
-        error::{CliError, code},
-        live_session::notify_drivers,
+        CliError, Context, args::WrapArgs, code, context::confirm, live_session::notify_drivers,
     },
     config::{
         self, ConfigEdit,

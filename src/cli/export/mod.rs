@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::redact::Redaction;
 use crate::{
-    cli::{context::Context, environment::logins, export::options::Exporter, json as documents},
+    cli::{Context, environment::logins, export::options::Exporter, json as documents},
     config::{self, env_secret},
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,

@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use super::start;
 use crate::{
     cli::{
+        CliError, Context, LiveSession, Targets,
         args::AdoptArgs,
         arguments,
         client_state::adoption_key,
-        context::{Context, must_confirm},
+        code,
+        context::must_confirm,
         environment::{block_on, random_bits},
-        error::{CliError, code},
-        live_session::{LiveSession, in_session},
-        target::Targets,
+        live_session::in_session,
     },
     domain::{
         Checkpoint, CheckpointConvention, NewCall, Progress, ServerRef, SessionRequest,

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::{
     cli::{
+        CliError, Context, Targets,
         args::AdoptArgs,
         client_state::{ClientState, ClientStateError, ClientTask},
+        code,
         commands::adopt::{checkpoints::Offer, start::report_adopted},
-        context::{Context, must_confirm},
+        context::must_confirm,
         environment::block_on,
-        error::{CliError, code},
         live_session::in_session,
-        target::Targets,
     },
     domain::{CLIENT_ID, Checkpoint, ServerRef, SessionRequest, SessionResponse, server_url, text},
     store::Reader,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{context::Context, error::CliError, format, live_session::LiveSession, task_document},
+    cli::{CliError, Context, LiveSession, format, task_document},
     domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
     store::Reader,
 };

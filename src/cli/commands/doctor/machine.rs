@@ -11,8 +11,8 @@ use url::Url;
 use crate::{
     auth::AuthError,
     cli::{
+        Context,
         commands::doctor::report::{Checks, Severity},
-        context::Context,
         screen::capabilities,
     },
     config,

@@ -5,13 +5,12 @@ mod report;
 mod servers;
 
 use crate::cli::{
+    CliError, Context, code,
     commands::doctor::{
         machine::{configuration, disk, files, keeper, logins, proxies, sessions, terminal},
         report::{Checks, Severity, print},
         servers::servers,
     },
-    context::Context,
-    error::{CliError, code},
 };
 
 /// `doctor`.

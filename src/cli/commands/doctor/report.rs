@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{context::Context, error::CliError},
+    cli::{CliError, Context},
     domain::text,
 };
 

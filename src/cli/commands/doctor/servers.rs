@@ -12,11 +12,8 @@ use url::Url;
 use crate::{
     auth::TokenState,
     cli::{
-        commands::doctor::report::Checks,
-        context::Context,
-        environment::block_on,
-        error::CliError,
-        target::{TargetChoice, Targets},
+        CliError, Context, Targets, commands::doctor::report::Checks, environment::block_on,
+        target::TargetChoice,
     },
     domain::{
         Program, ServerConfig, ServerName, ServerObstacle as Needs, ServerRef, server_url, text,

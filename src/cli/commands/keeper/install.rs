@@ -6,12 +6,9 @@ use itertools::Itertools as _;
 use serde_json::json;
 
 use crate::{
-    cli::{
-        context::Context,
-        error::{CliError, code},
-    },
-    config, store,
-    store::Paths,
+    cli::{CliError, Context, code},
+    config,
+    store::{self, Paths},
 };
 
 /// What starts services for a user.

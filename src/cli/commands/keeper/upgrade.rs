@@ -5,11 +5,7 @@ use std::{path::Path, time::Duration};
 use serde_json::json;
 
 use crate::{
-    cli::{
-        context::{Context, confirm},
-        error::{CliError, code},
-        json as documents,
-    },
+    cli::{CliError, Context, code, context::confirm, json as documents},
     domain::text,
     engine::{HeldCall, UpgradeOutcome, UpgradeRequest, Upgraded, upgrade_keeper},
 };

@@ -3,9 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    cli::{
-        context::Context, error::CliError, live_session::notify_drivers, server_args::AddServerArgs,
-    },
+    cli::{CliError, Context, live_session::notify_drivers, server_args::AddServerArgs},
     config::{
         self, ConfigEdit, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},

@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     app::ServerFindings,
     cli::{
-        context::{Context, confirm},
-        error::{CliError, code},
-        live_session::notify_drivers,
+        CliError, Context, code, context::confirm, live_session::notify_drivers,
         server_args::ImportArgs,
     },
     config::{

@@ -3,11 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
-        context::Context,
-        error::{CliError, code},
-        format,
-    },
+    cli::{CliError, Context, code, format},
     config::consent::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
 };

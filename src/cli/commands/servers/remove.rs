@@ -4,9 +4,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        context::{Context, must_confirm},
-        error::CliError,
-        live_session::notify_drivers,
+        CliError, Context, context::must_confirm, live_session::notify_drivers,
         server_args::RemoveServerArgs,
     },
     config::{self, ConfigEdit},

@@ -6,13 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        arguments,
-        context::Context,
-        environment::block_on,
-        error::{CliError, code, worst},
-        json as documents,
-        live_session::LiveSession,
-        target::{TargetChoice, Targets},
+        CliError, Context, LiveSession, Targets, arguments, code, environment::block_on,
+        error::worst, json as documents, target::TargetChoice,
     },
     domain::{
         HostRequest, IfCut, ServerName, ServerRef, ServerView, SessionRequest, Tool, server_url,

@@ -1,8 +1,6 @@
 //! A key press with what it means here.
 
-use crate::domain::Chord;
-
-use super::keymap::Action;
+use crate::{app::Action, domain::Chord};
 
 /// A key press: the key, and what it is bound to in the current scope.
 #[derive(Clone, Copy, Debug)]

@@ -102,3 +102,7 @@ pub(crate) use typed_line::{TypedValue, WrongType, parse_argument};
 pub use update::{update, update_all};
 pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};
+
+// What most of these files use.
+use alerts::WindowFocus;
+use key_press::KeyPress;

@@ -2,18 +2,16 @@
 
 use core::time::Duration;
 
-use crate::domain::{
-    Mono, NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
-    SessionResponse, Status, text, whole_percent,
+use crate::{
+    app::{Group, RequestPurpose, TaskRow, WindowFocus},
+    domain::{
+        Mono, NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
+        SessionResponse, Status, text, whole_percent,
+    },
 };
 
 use super::{
-    Counts, State, TerminalCommand,
-    alerts::{Alert, WindowFocus},
-    requests::request_for,
-    server_needs::waits_for,
-    session::RequestPurpose,
-    task_row::{Group, TaskRow},
+    Counts, State, TerminalCommand, alerts::Alert, requests::request_for, server_needs::waits_for,
 };
 
 /// A terminal that never reports its focus counts as watched for this long after a key.

@@ -47,3 +47,13 @@ pub use io::{ExchangeId, Input, Output, SaveToken, Unfollowed};
 pub use machine::Link;
 pub use negotiation::Choice;
 pub use pending::Unsaved;
+
+// What most of these files use.
+use active_task::ActiveTask;
+use checkpoint::Follow;
+use connection::ConnectionState;
+use handshake_error::HandshakeError;
+use in_flight::{InFlight, RequestKind};
+use negotiation::NegotiationStep;
+use replay_gap::ReplayGap;
+use stream_state::StreamState;

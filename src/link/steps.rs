@@ -5,13 +5,10 @@
 
 use core::{cmp::Ordering, time::Duration};
 
-use super::{
-    active_task::ActiveTask,
-    replay_gap::{Held, ReplayGap, StepInterval},
-    stream_state::StreamState,
-};
+use super::replay_gap::{Held, StepInterval};
 use crate::{
     domain::{EventId, HistoryEvent, Progress, Stamp},
+    link::{ActiveTask, ReplayGap, StreamState},
     protocol::{self, Incoming},
 };
 

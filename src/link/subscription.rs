@@ -3,11 +3,8 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{
-    io::ExchangeId,
-    time::{doubled, jittered},
-};
-use crate::domain::Mono;
+use super::time::{doubled, jittered};
+use crate::{domain::Mono, link::ExchangeId};
 
 /// How long new tasks are gathered before the server is asked to tell of them.
 const GATHER: Duration = Duration::from_secs(1);

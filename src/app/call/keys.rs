@@ -1,10 +1,8 @@
 //! The keys of the call form.
 
 use crate::app::{
-    CallForm, FormField, Stage, State,
+    Action, CallForm, FormField, KeyPress, Stage, State,
     dialogs::keys::{fill, moves, walk},
-    key_press::KeyPress,
-    keymap::Action,
     requests::request_tools,
     servers::{add_url, invalid_url},
 };

@@ -2,12 +2,10 @@
 
 use crate::{
     app::{
-        CallForm, Menu, Overlay, State,
+        Action, CallForm, Menu, Overlay, RequestPurpose, State,
         dialogs::repeat::dialog,
-        keymap::Action,
         requests::{new_id, request_for},
         seen::mark_seen,
-        session::RequestPurpose,
     },
     domain::{NewCall, NoticeLevel, PathSegment, SessionRequest, Tool},
 };

@@ -1,14 +1,11 @@
 //! The dialog before tasks are cancelled.
 
 use crate::{
-    app::{State, select::hidden_among_marked},
+    app::{Dialog, MenuAction, MenuItem, State, select::hidden_among_marked},
     domain::{Status, Task, TaskId},
 };
 
-use super::{
-    menu::{Dialog, MenuAction, MenuItem},
-    tasks::{MAX_LISTED, name_of},
-};
+use super::tasks::{MAX_LISTED, name_of};
 
 pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
     let (title, yes) = match tasks.len() {

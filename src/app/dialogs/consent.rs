@@ -1,14 +1,11 @@
 //! The dialog to approve what the configuration would send to a server or start.
 
 use crate::{
-    app::{Command, State},
+    app::{Command, Dialog, MenuAction, MenuItem, State},
     domain::{ServerName, text},
 };
 
-use super::{
-    fit::fits,
-    menu::{Dialog, MenuAction, MenuItem},
-};
+use super::fit::fits;
 
 /// `lines` says what the user approves.
 pub(super) fn dialog(

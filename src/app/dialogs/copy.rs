@@ -1,11 +1,9 @@
 //! The dialog to copy something of a task.
 
 use crate::{
-    app::{State, Tab, TaskRow, call::command, detail},
+    app::{Dialog, MenuAction, MenuItem, State, Tab, TaskRow, call::command, detail},
     domain::{TaskId, text},
 };
-
-use super::menu::{Dialog, MenuAction, MenuItem};
 
 /// The most bytes to copy to a terminal's clipboard (OSC 52); terminals refuse more.
 const MAX_COPY_BYTES: usize = 1 << 20;

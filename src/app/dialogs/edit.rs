@@ -3,9 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{
-        EditForm, Field, Overlay, State, key_press::KeyPress, keymap::Action, requests::request,
-    },
+    app::{Action, EditForm, Field, KeyPress, Overlay, State, requests::request},
     domain::{
         SessionRequest, TaskChange,
         text::{self, DurationError},

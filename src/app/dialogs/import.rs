@@ -1,14 +1,11 @@
 //! The dialog to import servers from other MCP clients.
 
 use crate::{
-    app::{Command, State},
+    app::{Command, Dialog, MenuAction, MenuItem, State},
     domain::text,
 };
 
-use super::{
-    fit::fits,
-    menu::{Dialog, MenuAction, MenuItem},
-};
+use super::fit::fits;
 
 /// `lines` has a line for each file and server, `new` is the number of new servers.
 pub(super) fn dialog(state: &State, lines: &[String], new: usize) -> Dialog {

@@ -1,8 +1,6 @@
 //! The dialog to inject a fault into the demo.
 
-use crate::app::Command;
-
-use super::menu::{Dialog, MenuAction, MenuItem};
+use crate::app::{Command, Dialog, MenuAction, MenuItem};
 
 /// The key, the label and the command of each fault.
 const FAULTS: [(char, &str, &str); 8] = [

@@ -1,10 +1,7 @@
 //! Keys that several dialogs share.
 
 use crate::{
-    app::{
-        Field, FormField, State,
-        keymap::{Action, pretty},
-    },
+    app::{Action, Field, FormField, State, keymap::pretty},
     domain::{Chord, Key},
 };
 

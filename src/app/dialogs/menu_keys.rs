@@ -2,9 +2,8 @@
 
 use crate::{
     app::{
-        Action, Command, Exit, ExitWhen, Field, Overlay, State,
+        Action, Command, Dialog, Exit, ExitWhen, Field, KeyPress, Menu, MenuAction, Overlay, State,
         call::repeat,
-        key_press::KeyPress,
         quit::{cancel_all_and_quit, quit as quit_now},
         requests::request,
         seen::mark_seen,
@@ -16,10 +15,7 @@ use crate::{
 };
 
 use super::{
-    cancel, consent, copy, import,
-    keys::ignore_early_key,
-    menu::{Dialog, Menu, MenuAction, was_readable},
-    page::scrolled,
+    cancel, consent, copy, import, keys::ignore_early_key, menu::was_readable, page::scrolled,
     part, quit, stop_now, views, what_now,
 };
 

@@ -1,11 +1,9 @@
 //! The dialog to save or open a part of a result.
 
 use crate::{
-    app::{ResultPart, SaveContent, State},
+    app::{Dialog, MenuAction, MenuItem, ResultPart, SaveContent, State},
     domain::{TaskId, UrlPreview},
 };
-
-use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(super) fn dialog(state: &State, task: &TaskId, part: &ResultPart) -> Dialog {
     if let Some(link) = &part.link {

@@ -1,14 +1,11 @@
 //! The dialog before quitting, or stopping the keeper, ends or endangers calls.
 
 use crate::{
-    app::{State, open_calls},
+    app::{BodyLine, Dialog, MenuAction, MenuItem, State, open_calls},
     domain::{CutOutcome, text},
 };
 
-use super::{
-    menu::{BodyLine, Dialog, MenuAction, MenuItem},
-    tasks::{MAX_LISTED, name_of},
-};
+use super::tasks::{MAX_LISTED, name_of};
 
 pub(super) fn dialog(state: &State, stops_keeper: bool) -> Dialog {
     let title = if stops_keeper {

@@ -1,8 +1,6 @@
 //! The search line.
 
-use crate::app::{
-    Field, Search, State, input::moves::find_from_here, key_press::KeyPress, keymap::Action,
-};
+use crate::app::{Action, Field, KeyPress, Search, State, input::moves::find_from_here};
 
 pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {

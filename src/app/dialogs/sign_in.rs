@@ -1,11 +1,9 @@
 //! The dialog to open a sign-in page.
 
 use crate::{
-    app::{Action, State},
+    app::{Action, Dialog, MenuAction, MenuItem, State},
     domain::{ServerName, SignInPage},
 };
-
-use super::menu::{Dialog, MenuAction, MenuItem};
 
 pub(in crate::app) fn dialog(state: &State, server: &ServerName, page: &SignInPage) -> Dialog {
     let title = format!("Sign in to {server}?");

@@ -1,14 +1,11 @@
 //! The dialog for a task that was asked to pause but is still making progress.
 
 use crate::{
-    app::State,
+    app::{Dialog, MenuAction, MenuItem, State},
     domain::{ControlKind, SessionRequest, Stamp, TaskId, text},
 };
 
-use super::{
-    menu::{Dialog, MenuAction, MenuItem},
-    tasks::name_of,
-};
+use super::tasks::name_of;
 
 pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
     let task = state.task(id).map(|task_row| &task_row.view.task);

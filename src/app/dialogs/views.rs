@@ -1,8 +1,6 @@
 //! The dialog to choose a view of the list.
 
-use crate::app::{Action, State, View};
-
-use super::menu::{Dialog, MenuAction, MenuItem};
+use crate::app::{Action, Dialog, MenuAction, MenuItem, State, View};
 
 /// The default view, then each named view by its number.
 pub(super) fn dialog(state: &State) -> Dialog {

@@ -1,14 +1,11 @@
 //! The dialog for a task that failed, or is unknown or lost.
 
 use crate::{
-    app::{Action, State, TaskRow},
+    app::{Action, Dialog, MenuAction, MenuItem, State, TaskRow},
     domain::{SessionRequest, Status, TaskId, text},
 };
 
-use super::{
-    menu::{Dialog, MenuAction, MenuItem},
-    tasks::name_of,
-};
+use super::tasks::name_of;
 
 pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
     let (body, items) = match state.task(id) {

@@ -2,16 +2,13 @@
 
 use serde_json::Value;
 
-use super::Link;
 use crate::{
     domain::{
         Attempt, ControlKind, HistoryEvent, LogLevel, Phase, Progress, QuestionKind, Status,
         TaskError, TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{
-        handshake_error::{HandshakeError, Refusal},
-        in_flight::{InFlight, RequestKind},
-        replies::AT_ONCE,
+        HandshakeError, InFlight, Link, RequestKind, handshake_error::Refusal, replies::AT_ONCE,
     },
     protocol::{self, CallOutcome, Incoming, RpcError, RpcOutcome, encode},
 };

@@ -1,13 +1,10 @@
 //! Routes what arrives on exchanges.
 
-use super::Link;
 use crate::{
     domain::{LostReason, Status, TaskId, text},
     link::{
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind, no_message},
-        io::ExchangeId,
-        stream_state::{SLOW_POLL, StreamState},
+        ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
+        in_flight::no_message, stream_state::SLOW_POLL,
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming},
 };

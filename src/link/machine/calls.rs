@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::Link;
 use crate::{
     domain::{
         Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion, RequestError,
@@ -12,14 +11,10 @@ use crate::{
         TaskSupport, Tool,
     },
     link::{
-        active_task::{ActiveTask, Intent, new_attempt},
-        checkpoint::Follow,
-        connection::ConnectionState,
-        in_flight::RequestKind,
-        io::Output,
+        ActiveTask, ConnectionState, Follow, Link, Output, RequestKind, StreamState,
+        active_task::{Intent, new_attempt},
         negotiation::MODERN,
         server_task_poll::TTL_WISH_MS,
-        stream_state::StreamState,
     },
     protocol::encode,
 };

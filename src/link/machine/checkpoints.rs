@@ -4,14 +4,11 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Link;
 use crate::{
     domain::{ControlKind, Progress, Status, TaskId, UnknownReason},
     link::{
-        checkpoint::{self, BY_CHECKPOINT, Follow, Listed, Verdict},
-        connection::ConnectionState,
-        in_flight::RequestKind,
-        stream_state::StreamState,
+        ConnectionState, Follow, Link, RequestKind, StreamState,
+        checkpoint::{self, BY_CHECKPOINT, Listed, Verdict},
     },
     protocol::{self, encode},
 };

@@ -1,14 +1,11 @@
 //! Applies changes of the user and the configuration to the server.
 
-use super::Link;
-
 use crate::{
     domain::{LinkRecord, ModernSupport, Program, ProtocolVersion, ServerConfig, server_url},
     link::{
+        ConnectionState, InFlight, Link,
         configure_error::ConfigureError,
-        connection::ConnectionState,
         credentials::Sent,
-        in_flight::InFlight,
         negotiation::{Choice, Negotiation},
         reachability::Reachability,
         subscription::TaskSubscription,

@@ -2,23 +2,15 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionOutcome, SessionRequestId,
         Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
-        active_task::DetachedStream,
-        connection::ConnectionState,
-        credentials::AuthRefusal,
-        handshake_error::{HandshakeError, out_of_reach},
-        in_flight::RequestKind,
-        io::Output,
-        negotiation::{MODERN, NegotiationStep},
-        replies::AnswersDue,
-        stream_state::{DETACHED_FOR, StreamState},
-        time::doubled,
+        ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind, StreamState,
+        active_task::DetachedStream, credentials::AuthRefusal, handshake_error::out_of_reach,
+        negotiation::MODERN, replies::AnswersDue, stream_state::DETACHED_FOR, time::doubled,
     },
     protocol::{self, HttpError, encode},
 };

@@ -2,20 +2,14 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{
         ActionRefusal, ControlKind, Mono, Phase, RequestError, ServerSupport, SessionOutcome,
         SessionResponse, Status, Task, TaskId, text,
     },
     link::{
-        active_task::{ActiveTask, PendingControl},
-        checkpoint::Follow,
-        connection::ConnectionState,
-        in_flight::RequestKind,
-        in_flight::no_such_task,
-        stream_state::StreamState,
-        time::doubled,
+        ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
+        active_task::PendingControl, in_flight::no_such_task, time::doubled,
     },
     protocol::{self, encode},
 };

@@ -2,14 +2,11 @@
 //!
 //! The session file says most of it, as after a restart. But a server process keeps running, with what was sent to it.
 
-use super::Link;
 use crate::{
     domain::{ControlKind, IfCut, Phase, Stamp, TaskId},
     link::{
-        active_task::{ActiveTask, PendingControl},
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind},
-        stream_state::StreamState,
+        ActiveTask, ConnectionState, InFlight, Link, RequestKind, StreamState,
+        active_task::PendingControl,
     },
 };
 

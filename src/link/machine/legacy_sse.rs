@@ -5,18 +5,11 @@
 //!
 //! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
 
-use super::Link;
 use crate::{
     domain::{Mono, ServerConfig},
     link::{
-        active_task::ActiveTask,
-        connection::ConnectionState,
-        handshake_error::HandshakeError,
-        in_flight::{InFlight, RequestKind},
-        io::ExchangeId,
-        legacy_sse::LegacySse,
-        negotiation::NegotiationStep,
-        stream_state::StreamState,
+        ActiveTask, ConnectionState, ExchangeId, HandshakeError, InFlight, Link, NegotiationStep,
+        RequestKind, StreamState, legacy_sse::LegacySse,
     },
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };

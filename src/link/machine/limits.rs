@@ -1,12 +1,8 @@
 //! The time limits that users set for their tasks.
 
-use super::Link;
 use crate::{
     domain::{Mono, Phase, Status, TaskErrorKind, TaskId},
-    link::{
-        connection::ConnectionState, in_flight::RequestKind, stream_state::StreamState,
-        time::earliest,
-    },
+    link::{ConnectionState, Link, RequestKind, StreamState, time::earliest},
     protocol::encode,
 };
 

@@ -6,22 +6,19 @@
 //!
 //! [`ServerCapabilities::era_of`]: crate::domain::ServerCapabilities::era_of
 
-use super::Link;
 use crate::{
     domain::{
         Era, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
         TaskCapability, TaskErrorKind, TaskKind, text,
     },
     link::{
-        active_task::ActiveTask,
-        connection::ConnectionState,
-        handshake_error::{HandshakeError, Refusal},
-        in_flight::{InFlight, RequestKind},
+        ActiveTask, ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
+        StreamState,
+        handshake_error::Refusal,
         negotiation::{
-            HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, Negotiation, NegotiationStep,
-            PROGRAM_TELLS_WITHIN, UNSUPPORTED_VERSION, supported, supported_by,
+            HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, Negotiation, PROGRAM_TELLS_WITHIN,
+            UNSUPPORTED_VERSION, supported, supported_by,
         },
-        stream_state::StreamState,
         subscription::TaskSubscription,
     },
     protocol::{self, DiscoverResult, HttpError, RpcError, encode},

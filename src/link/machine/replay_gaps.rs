@@ -4,16 +4,12 @@
 //! event; it is in their store all the same. What comes live meanwhile waits, so that the history stays in order, and the
 //! cursor stays before the replay gap until all of it is there. At most one reading a replay gap, with the requests that are spare.
 
-use super::Link;
 use crate::{
     domain::{Phase, TaskId},
     link::{
-        active_task::ActiveTask,
-        connection::ConnectionState,
-        in_flight::RequestKind,
-        io::ExchangeId,
-        replay_gap::{Held, ReplayGap, Reread},
-        stream_state::{HEAD_WITHIN, StreamState},
+        ActiveTask, ConnectionState, ExchangeId, Link, ReplayGap, RequestKind, StreamState,
+        replay_gap::{Held, Reread},
+        stream_state::HEAD_WITHIN,
     },
     protocol::{self, ExchangeEvent, Incoming, Method},
 };

@@ -2,16 +2,14 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{
         ActionRefusal, ControlKind, LostReason, Phase, ProtocolVersion, RequestError,
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
-        active_task::ActiveTask, checkpoint::Follow, connection::ConnectionState,
-        in_flight::no_such_task, io::Output, negotiation::MODERN, queued_requests::Wanted,
-        stream_state::StreamState,
+        ActiveTask, ConnectionState, Follow, Link, Output, StreamState, in_flight::no_such_task,
+        negotiation::MODERN, queued_requests::Wanted,
     },
 };
 

@@ -4,14 +4,9 @@
 
 use std::sync::Arc;
 
-use super::Link;
 use crate::{
     domain::{RequestError, Row, SessionResponse},
-    link::{
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind},
-        io::{Output, SaveToken},
-    },
+    link::{ConnectionState, InFlight, Link, Output, RequestKind, SaveToken},
 };
 
 impl Link {

@@ -2,15 +2,11 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{Era, Mono, ProtocolVersion, TaskId, TaskKind},
     link::{
-        active_task::ActiveTask,
-        in_flight::{InFlight, RequestKind},
-        io::{ExchangeId, Output, SaveToken},
+        ActiveTask, ExchangeId, InFlight, Link, Output, RequestKind, SaveToken, StreamState,
         negotiation::MODERN,
-        stream_state::StreamState,
     },
     protocol::{Method, Request},
 };

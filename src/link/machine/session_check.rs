@@ -7,13 +7,11 @@
 //! And only a refusal by an MCP server: a proxy whose server is down answers 404 as well, and so does another program on
 //! the port. Where no refusal was a JSON-RPC error, `initialize` shows which it is.
 
-use super::Link;
 use crate::{
     domain::{Mono, Phase, TaskId, TaskKind},
     link::{
-        active_task::ActiveTask,
-        connection::{ConnectionState, STREAM_GONE, SessionCheck},
-        in_flight::RequestKind,
+        ActiveTask, ConnectionState, Link, RequestKind,
+        connection::{STREAM_GONE, SessionCheck},
         refusals::{Proof, Refusals},
     },
     protocol::HttpError,

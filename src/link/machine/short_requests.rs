@@ -1,14 +1,10 @@
 //! Short requests that were refused or got no response.
 
-use super::Link;
 use crate::{
     domain::{ControlKind, RequestError, TaskId},
     link::{
-        connection::ConnectionState,
-        handshake_error::{HandshakeError, Refusal},
-        in_flight::{InFlight, RequestKind},
-        negotiation::NegotiationStep,
-        queued_requests::Wanted,
+        ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
+        handshake_error::Refusal, queued_requests::Wanted,
     },
     protocol::HttpError,
 };

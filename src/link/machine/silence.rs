@@ -7,16 +7,14 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{Mono, Status, TaskId},
     link::{
-        active_task::ActiveTask,
-        io::ExchangeId,
+        ActiveTask, ExchangeId, Link, ReplayGap, StreamState,
         recovery::{KeptConnection, ProbeResult, ReplayProbe},
-        replay_gap::{Held, ReplayGap},
+        replay_gap::Held,
         steps::REPLAY_PAUSES,
-        stream_state::{DETACHED_FOR, StreamState},
+        stream_state::DETACHED_FOR,
     },
     protocol::{self, ExchangeEvent, HttpError, Incoming},
 };

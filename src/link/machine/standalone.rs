@@ -9,13 +9,9 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{Cursors, Era, Mono, Phase, ProtocolVersion, StandaloneStream},
-    link::{
-        active_task::ActiveTask, connection::ConnectionState, in_flight::RequestKind,
-        io::ExchangeId, time::earliest,
-    },
+    link::{ActiveTask, ConnectionState, ExchangeId, Link, RequestKind, time::earliest},
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };
 

@@ -7,13 +7,10 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{ControlKind, LostReason, Mono, Status, TaskErrorKind, TaskId, TaskKind, TaskState},
     link::{
-        active_task::ActiveTask,
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind},
+        ActiveTask, ConnectionState, InFlight, Link, RequestKind,
         server_task_poll::{ServerTaskPoll, is_before, made},
         time::{earliest, jittered},
     },

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Link;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
-        in_flight::{CURSOR_BYTES, InFlight, RequestKind},
-        io::Output,
+        InFlight, Link, Output, RequestKind, in_flight::CURSOR_BYTES,
         negotiation::refuses_what_it_speaks,
     },
     protocol::{self, HttpError, encode},

@@ -1,14 +1,10 @@
 //! Which revisions are wanted, and whether the server speaks them yet.
 
-use super::Link;
 use crate::{
     domain::{Era, ModernSupport, Phase, ProtocolVersion, RequestError, TaskId},
     link::{
-        active_task::ActiveTask,
-        configure_error::ConfigureError,
-        connection::ConnectionState,
-        negotiation::{MODERN, NegotiationStep},
-        stream_state::StreamState,
+        ActiveTask, ConnectionState, Link, NegotiationStep, StreamState,
+        configure_error::ConfigureError, negotiation::MODERN,
     },
 };
 

@@ -1,15 +1,10 @@
 //! The snapshots of tasks and the server for user interfaces.
 
-use super::Link;
-
 use crate::{
     domain::{
         Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView, server_url,
     },
-    link::{
-        active_task::ActiveTask, connection::ConnectionState, replies::AnswersDue,
-        stream_state::StreamState,
-    },
+    link::{ActiveTask, ConnectionState, Link, StreamState, replies::AnswersDue},
 };
 
 impl Link {

@@ -8,9 +8,8 @@ use crate::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
         Task, UnknownReason, Wall, text, whole_percent,
     },
+    ui::{Glyphs, Role},
 };
-
-use super::{glyphs::Glyphs, theme::Role};
 
 /// A state as displayed: glyph and text, never color alone.
 pub(crate) struct StateLabel {

@@ -3,7 +3,7 @@
 //! Handles headings, emphasis, inline code, lists, quotes and links; fenced code does not come here. Invariant: only
 //! markup characters are hidden. The target of a link is always shown, and nothing is clickable.
 
-use super::{glyphs::Glyphs, theme::Role};
+use crate::ui::{Glyphs, Role};
 
 /// Splits a line into styled pieces.
 pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {

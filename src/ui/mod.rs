@@ -17,3 +17,8 @@ mod view;
 mod wrap;
 
 pub use view::view;
+
+// What most of these files use.
+use glyphs::Glyphs;
+use region::Region;
+use theme::{Role, Theme};

@@ -14,11 +14,11 @@ use ratatui::{
     },
 };
 
-use super::{
-    spans::fit,
-    theme::{Role, Theme},
+use super::spans::fit;
+use crate::{
+    domain::text::{cells, grouped, width},
+    ui::{Role, Theme},
 };
-use crate::domain::text::{cells, grouped, width};
 
 /// A window clears the columns beside it if they are no wider than this.
 const MAX_CLEARED_MARGIN: u16 = 5;

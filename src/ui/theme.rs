@@ -7,10 +7,10 @@ use ratatui::{
     text::Span,
 };
 
-use super::glyphs::Glyphs;
 use crate::{
     app::{ColorDepth, Look},
     domain::{ThemeName, text::clean_line},
+    ui::Glyphs,
 };
 
 /// The meaning of a piece of text, which determines its style.

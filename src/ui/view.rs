@@ -9,13 +9,12 @@ use ratatui::{
 use crate::{
     app::{Pane, PaneHeights, SMALLEST, State, is_large_enough},
     domain::Stamp,
+    ui::{Region, Theme},
 };
 
 use super::{
     overlays,
     panes::{bottom, detail, empty, header, list, messages, servers, timeline, tools},
-    region::Region,
-    theme::Theme,
 };
 
 /// Draws `state` as of `now`, at any terminal size.

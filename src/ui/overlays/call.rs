@@ -10,9 +10,7 @@ use super::{
             list::if_cut_role,
             tools::{if_cut, no_tools, tool_list},
         },
-        region::Region,
         spans::{pad_to, slice},
-        theme::{Role, Theme},
     },
     fields::{FieldView, MAX_HINT, NARROW, form_fields, row_count, value_hint},
     pages::above_footer,
@@ -21,7 +19,7 @@ use super::{
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
     domain::{ServerView, Stamp, path_label, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, Theme, wrap::wrap},
 };
 
 pub(super) fn call(region: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) {

@@ -2,17 +2,11 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{
-    super::{
-        panes::tools::kind_label,
-        region::Region,
-        theme::{Role, Theme},
-    },
-    typed,
-};
+use super::{super::panes::tools::kind_label, typed};
 use crate::{
     app::{FormField, FormValue},
     domain::{ArgumentKind, text},
+    ui::{Region, Role, Theme},
 };
 
 /// The maximum width of a field's hint on its own line.

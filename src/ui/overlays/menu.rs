@@ -6,15 +6,11 @@ use ratatui::{
     widgets::{Cell, Row},
 };
 
-use super::super::{
-    region::Region,
-    spans::pad_to,
-    theme::{Role, Theme},
-};
+use super::super::spans::pad_to;
 use crate::{
     app::{BodyLine, Dialog, MenuItem},
     domain::text,
-    ui::{panes::list::outcome_role, wrap},
+    ui::{Region, Role, Theme, panes::list::outcome_role, wrap},
 };
 
 pub(super) fn menu(region: &mut Region<'_>, dialog: &Dialog, selected: Option<char>) {

@@ -14,11 +14,11 @@ use ratatui::{
     widgets::Clear,
 };
 
-use super::{region::Region, spans::fit, theme::Role};
+use super::spans::fit;
 use crate::{
     app::{Action, Overlay, SaveContent, State},
     domain::{NoticeLevel, Stamp, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// The maximum number of lines of a toast; the messages pane shows the rest.

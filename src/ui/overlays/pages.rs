@@ -3,17 +3,13 @@
 use ratatui::text::Line;
 
 use super::{
-    super::{
-        region::Region,
-        spans::{fit, pad_to},
-        theme::Role,
-    },
+    super::spans::{fit, pad_to},
     typed,
 };
 use crate::{
     app::{Field, HelpLine, State, lines, matches, pane_scope, why_not},
     domain::text,
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// The columns of the keys in the help page.

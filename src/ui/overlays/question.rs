@@ -3,18 +3,14 @@
 use ratatui::text::{Line, Span};
 
 use super::{
-    super::{
-        panes::list::name,
-        region::Region,
-        theme::{Role, Theme},
-    },
+    super::panes::list::name,
     call::put_hidden,
     fields::{FieldView, form_fields, row_count, value_hint},
 };
 use crate::{
     app::{Button, FormValue, QuestionForm, State, position_of, waits},
     domain::{ElicitationMode, Stamp, UrlPreview, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, Theme, wrap::wrap},
 };
 
 /// The maximum number of validation error lines; users fix one at a time.

@@ -2,14 +2,10 @@
 
 use ratatui::text::{Line, Span};
 
-use super::super::{
-    region::Region,
-    theme::{Role, Theme},
-};
 use crate::{
     app::{EditForm, Field, State},
     domain::text,
-    ui::wrap::wrap,
+    ui::{Region, Role, Theme, wrap::wrap},
 };
 
 /// A field with its label, in `columns` columns. A focused field scrolls to show the cursor.

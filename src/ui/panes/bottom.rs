@@ -2,10 +2,10 @@
 
 use ratatui::text::Line;
 
-use super::super::{region::Region, theme::Role};
 use crate::{
     app::{Attention, State, attention, footer_keys, quit_lines},
     domain::{Stamp, text},
+    ui::{Region, Role},
 };
 
 /// Draws what needs attention most, or the response to the last key.

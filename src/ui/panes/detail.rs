@@ -7,7 +7,7 @@ use ratatui::{
 };
 
 use super::{
-    super::{labels, region::Region, theme::Role},
+    super::labels,
     document::{TextStyle, document, put_text},
     list::if_cut_role,
     log::{log_tab, newest_lines},
@@ -18,7 +18,7 @@ use crate::{
         server_needs, tabs, until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Status, Task, Wall, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// Draws the pane with its border; nothing if no task is selected.

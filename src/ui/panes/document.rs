@@ -4,14 +4,12 @@ use ratatui::text::{Line, Span};
 
 use super::super::{
     markdown,
-    region::Region,
     spans::{fit, highlight, plain, slice},
-    theme::Role,
 };
 use crate::{
     app::{Document, DocumentLine, Focus, LineKind, Search, State, TaskRow},
     domain::text,
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// The columns before foldable text: cursor, fold marker and a blank.

@@ -2,10 +2,11 @@
 
 use ratatui::text::Line;
 
-use super::super::{region::Region, spans::pad_to, theme::Role, wrap::wrap};
+use super::super::{spans::pad_to, wrap::wrap};
 use crate::{
     app::{Action, Filter, State, why_not},
     domain::text,
+    ui::{Region, Role},
 };
 
 /// Draws the welcome text of a new session, or a note that the filter matches nothing.

@@ -2,14 +2,11 @@
 
 use ratatui::text::{Line, Span};
 
-use super::super::{
-    labels,
-    region::Region,
-    theme::{Role, Theme},
-};
+use super::super::labels;
 use crate::{
     app::{Action, State, ages, until_phrase},
     domain::{LinkState, ServerView, Stamp, Task, text},
+    ui::{Region, Role, Theme},
 };
 
 /// The maximum width of the filter text in the header.

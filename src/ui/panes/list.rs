@@ -10,14 +10,15 @@ use ratatui::{
 use super::super::{
     columns::{Column, Columns},
     labels,
-    region::Region,
     spans::fit,
-    theme::{Role, Theme},
 };
 use crate::{
     app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow},
     domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, Task, text},
-    ui::panes::progress::{Bar, PERCENT, progress},
+    ui::{
+        Region, Role, Theme,
+        panes::progress::{Bar, PERCENT, progress},
+    },
 };
 
 /// Draws the column titles, with an arrow at the sort column.

@@ -10,9 +10,8 @@ use crate::{
     app::{Action, Search, State, TaskLog, TaskRow},
     domain::{HistoryEntry, HistoryEvent, HistoryLine, LogLevel, text},
     ui::{
-        region::Region,
+        Region, Role, Theme,
         spans::{fit, highlight, plain},
-        theme::{Role, Theme},
         wrap::wrap_hanging,
     },
 };

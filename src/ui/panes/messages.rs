@@ -6,11 +6,10 @@ use ratatui::{
     widgets::Row,
 };
 
-use super::super::{region::Region, theme::Role};
 use crate::{
     app::State,
     domain::{NoticeLevel, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// The column of the text, after time and level.

@@ -9,11 +9,7 @@ use ratatui::{
 use crate::{
     app::{Action, FRAME_MS, State, TaskRow, waits_for},
     domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, text},
-    ui::{
-        labels,
-        region::Region,
-        theme::{Role, Theme},
-    },
+    ui::{Region, Role, Theme, labels},
 };
 
 /// The PROGRESS cell of a task: its text with blanks in place of the bar, and the bar.

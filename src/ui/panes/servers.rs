@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use ratatui::text::{Line, Span};
 
-use super::super::{labels, region::Region, spans::pad_to, theme::Role};
+use super::super::{labels, spans::pad_to};
 use crate::{
     app::{Action, State, server_needs, servers_shown, task_offer},
     domain::{LinkState, ServerView, Stamp, text},
-    ui::wrap::wrap_to,
+    ui::{Region, Role, wrap::wrap_to},
 };
 
 fn latency_text(latency: Duration) -> String {

@@ -4,13 +4,12 @@ use ratatui::text::{Line, Span};
 
 use super::super::{
     labels::{self, StateLabel},
-    region::Region,
     spans::pad_to,
-    theme::{Role, Theme},
 };
 use crate::{
     app::{Lane, State, axis, time_at, visible_lanes},
     domain::{Activity, Period, Stamp, Wall},
+    ui::{Region, Role, Theme},
 };
 
 /// The column of a lane's title, after cursor, state and id.

@@ -3,14 +3,11 @@
 use itertools::Itertools as _;
 use ratatui::text::Line;
 
-use super::{
-    super::{region::Region, spans::pad_to, theme::Role},
-    list::if_cut_role,
-};
+use super::{super::spans::pad_to, list::if_cut_role};
 use crate::{
     app::{Action, State, tools_shown},
     domain::{ArgumentSpec, IfCut, ServerName, ServerObstacle, Tool, text},
-    ui::wrap::wrap,
+    ui::{Region, Role, wrap::wrap},
 };
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.

@@ -152,10 +152,10 @@ pub(super) fn wants_task(
         ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) if !knows_tasks => {
             Err(needs_tasks())
         }
-        ToolInvocation::Deploy(_) | ToolInvocation::BookRoom(_) if !elicitation.form => {
+        ToolInvocation::Deploy(_) | ToolInvocation::BookRoom { .. } if !elicitation.form => {
             Err(needs_elicitation("form"))
         }
-        ToolInvocation::SignContract(_) if !elicitation.url => Err(needs_elicitation("url")),
+        ToolInvocation::SignContract { .. } if !elicitation.url => Err(needs_elicitation("url")),
         ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) => Ok(true),
         _ => Ok(false),
     }

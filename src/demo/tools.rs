@@ -33,15 +33,15 @@ pub(super) const MAX_COUNT: u64 = 10_000_000;
 #[serde(tag = "tool", content = "arguments", rename_all = "snake_case")]
 pub(super) enum ToolInvocation {
     ResumableDataProcessing(ProcessArgs),
-    PauseTask(TaskIdArgs),
-    ListSessionTasks(ClientIdArgs),
+    PauseTask { task_id: String },
+    ListSessionTasks { client_id: String },
     GetForecast(ForecastArgs),
-    SendBurst(BurstArgs),
+    SendBurst { count: u64 },
     Crunch(CrunchArgs),
     RenderMovie(RenderArgs),
     Deploy(DeployArgs),
-    BookRoom(BookArgs),
-    SignContract(SignArgs),
+    BookRoom { city: String },
+    SignContract { name: String },
 }
 
 impl ToolInvocation {
@@ -55,15 +55,15 @@ impl ToolInvocation {
     pub(super) async fn run(self, context: &ToolContext) -> Result<CallToolResult, ErrorData> {
         match self {
             Self::ResumableDataProcessing(args) => process(context, args).await,
-            Self::PauseTask(args) => pause(context, &args),
-            Self::ListSessionTasks(args) => list(context, &args),
+            Self::PauseTask { task_id } => pause(context, &task_id),
+            Self::ListSessionTasks { client_id } => list(context, &client_id),
             Self::GetForecast(args) => forecast(context, args).await,
-            Self::SendBurst(args) => burst(context, args).await,
+            Self::SendBurst { count } => burst(context, count).await,
             Self::Crunch(args) => crunch(context, args).await,
             Self::RenderMovie(args) => render(context, args).await,
             Self::Deploy(args) => deploy(context, args).await,
-            Self::BookRoom(args) => book_room(context, args).await,
-            Self::SignContract(args) => sign_contract(context, args).await,
+            Self::BookRoom { city } => book_room(context, city).await,
+            Self::SignContract { name } => sign_contract(context, name).await,
         }
     }
 }
@@ -104,27 +104,12 @@ pub(super) struct ProcessArgs {
 }
 
 #[derive(Deserialize)]
-pub(super) struct TaskIdArgs {
-    task_id: String,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ClientIdArgs {
-    client_id: String,
-}
-
-#[derive(Deserialize)]
 pub(super) struct ForecastArgs {
     city: String,
     #[serde(default = "number::<1000>")]
     delay_ms: u64,
     #[serde(default = "default_stations")]
     stations: u32,
-}
-
-#[derive(Deserialize)]
-pub(super) struct BurstArgs {
-    count: u64,
 }
 
 #[derive(Deserialize)]
@@ -154,16 +139,6 @@ pub(super) struct DeployArgs {
     steps: u64,
     #[serde(default = "number::<1000>")]
     step_ms: u64,
-}
-
-#[derive(Deserialize)]
-pub(super) struct BookArgs {
-    city: String,
-}
-
-#[derive(Deserialize)]
-pub(super) struct SignArgs {
-    name: String,
 }
 
 async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolResult, ErrorData> {
@@ -286,11 +261,11 @@ async fn follow_run(
     }
 }
 
-fn pause(context: &ToolContext, args: &TaskIdArgs) -> Result<CallToolResult, ErrorData> {
+fn pause(context: &ToolContext, task_id: &str) -> Result<CallToolResult, ErrorData> {
     let runs = &context.shared.runs;
-    let was_running = runs.stop(&args.task_id, StopReason::Pause);
-    let Some(task) = runs.checkpoints.of_task(&args.task_id).map_err(internal)? else {
-        return Ok(error_result(format!("unknown task {}", args.task_id)));
+    let was_running = runs.stop(task_id, StopReason::Pause);
+    let Some(task) = runs.checkpoints.of_task(task_id).map_err(internal)? else {
+        return Ok(error_result(format!("unknown task {task_id}")));
     };
     let message = if was_running {
         "pause requested; the current batch finishes first".to_owned()
@@ -307,17 +282,11 @@ fn pause(context: &ToolContext, args: &TaskIdArgs) -> Result<CallToolResult, Err
     })))
 }
 
-fn list(context: &ToolContext, args: &ClientIdArgs) -> Result<CallToolResult, ErrorData> {
-    let tasks = context
-        .shared
-        .runs
-        .checkpoints
-        .of_client(&args.client_id)
-        .map_err(internal)?;
+fn list(context: &ToolContext, client_id: &str) -> Result<CallToolResult, ErrorData> {
+    let checkpoints = &context.shared.runs.checkpoints;
+    let tasks = checkpoints.of_client(client_id).map_err(internal)?;
     let tasks: Vec<_> = tasks.iter().map(CheckpointRecord::json).collect();
-    Ok(text_result(
-        json!({"client_id": args.client_id, "tasks": tasks}),
-    ))
+    Ok(text_result(json!({"client_id": client_id, "tasks": tasks})))
 }
 
 async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolResult, ErrorData> {
@@ -335,19 +304,17 @@ async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolR
     Ok(text_result(message))
 }
 
-async fn burst(context: &ToolContext, args: BurstArgs) -> Result<CallToolResult, ErrorData> {
-    if args.count > MAX_COUNT {
+async fn burst(context: &ToolContext, count: u64) -> Result<CallToolResult, ErrorData> {
+    if count > MAX_COUNT {
         return Err(invalid(format!("count must be at most {MAX_COUNT}")));
     }
-    for n in 1..=args.count {
+    for n in 1..=count {
         if context.is_cancelled() {
             return Err(cancelled());
         }
-        context
-            .progress(n, args.count, format!("Message {n}"))
-            .await;
+        context.progress(n, count, format!("Message {n}")).await;
     }
-    Ok(text_result(json!({"sent": args.count})))
+    Ok(text_result(json!({"sent": count})))
 }
 
 /// Takes the steps that are left, each after a delay.
@@ -408,8 +375,7 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
 }
 
 /// Asks a form question before it starts.
-async fn book_room(context: &ToolContext, args: BookArgs) -> Result<CallToolResult, ErrorData> {
-    let city = args.city;
+async fn book_room(context: &ToolContext, city: String) -> Result<CallToolResult, ErrorData> {
     let message =
         match elicitation::ask_form(context, "guest", elicitation::guest_form(&city)).await? {
             ElicitationReply::Accepted(guest) => {
@@ -428,8 +394,7 @@ async fn book_room(context: &ToolContext, args: BookArgs) -> Result<CallToolResu
 }
 
 /// Asks the user to open a page, and finishes once it was opened.
-async fn sign_contract(context: &ToolContext, args: SignArgs) -> Result<CallToolResult, ErrorData> {
-    let name = args.name;
+async fn sign_contract(context: &ToolContext, name: String) -> Result<CallToolResult, ErrorData> {
     let token = context.elicitation_token()?;
     let message = format!("{name}, please sign the contract on this page");
     let message = match elicitation::ask_page(context, "signature", &message, &token).await? {

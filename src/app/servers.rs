@@ -193,29 +193,17 @@ pub(super) fn on_imported(state: &mut State, imported: ServerFindings) {
 }
 
 /// Asks for the approval that a server needs, or says what else it needs.
-pub(super) fn on_consent_read(state: &mut State, server: ServerName, consent: Consent) {
-    let Consent {
-        pending: lines,
-        digest,
-        is_program,
-        is_approved,
-        message,
-        server_configs,
-    } = consent;
+pub(super) fn on_consent_read(state: &mut State, server: ServerName, mut consent: Consent) {
+    let server_configs = std::mem::take(&mut consent.server_configs);
     state.messages.reply = None;
-    if lines.is_empty() && is_approved {
-        state.show_toast(NoticeLevel::Info, &message);
-        request_next_consent(state);
-    } else if lines.is_empty() {
-        show_server_need(state, &server, message);
-    } else {
-        let menu = Menu::Consent {
-            server,
-            lines,
-            digest,
-            is_program,
-        };
+    if !consent.pending.is_empty() {
+        let menu = Menu::Consent(server, Box::new(consent));
         state.dialogs.open_menu(menu);
+    } else if consent.is_approved {
+        state.show_toast(NoticeLevel::Info, &consent.message);
+        request_next_consent(state);
+    } else {
+        show_server_need(state, &server, consent.message);
     }
     // The configuration may have changed since this screen started.
     request(state, SessionRequest::Configure(server_configs));

@@ -1,22 +1,16 @@
 //! The dialog to approve what the configuration would send to a server or start.
 
 use crate::{
-    app::{Command, Dialog, MenuAction, MenuItem, State},
+    app::{Command, Consent, Dialog, MenuAction, MenuItem, State},
     domain::{ServerName, text},
 };
 
 use super::fit::fits;
 
-/// `lines` says what the user approves.
-pub(super) fn dialog(
-    state: &State,
-    server: &ServerName,
-    lines: &[String],
-    digest: &str,
-    is_program: bool,
-) -> Dialog {
+pub(super) fn dialog(state: &State, server: &ServerName, consent: &Consent) -> Dialog {
+    let lines = &consent.pending;
     let name = text::clean_line(server.as_str());
-    let (title, first) = if is_program {
+    let (title, first) = if consent.is_program {
         (
             format!("Start {name}?"),
             "It runs with your permissions. It has not been started yet.",
@@ -30,14 +24,14 @@ pub(super) fn dialog(
     let shown = lines.iter().map(|line| text::clean_line(line));
     let last = "You will be asked again if anything above changes.";
     let body = [first.into()].into_iter().chain(shown).chain([last.into()]);
-    let (no, yes, command) = if is_program {
+    let (no, yes, command) = if consent.is_program {
         ("no, don't start it", "yes, start it", "approve")
     } else {
         ("no, send nothing", "yes, send these", "consent")
     };
     let approve = MenuAction::Command(Command::Approve {
         server: server.clone(),
-        digest: digest.to_owned(),
+        digest: consent.digest.clone(),
     });
     // The user must be able to read everything before approving it.
     let why_not = (!fits(state, lines)).then(|| {

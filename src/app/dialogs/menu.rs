@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Command, ResultPart, SaveContent, View},
+    app::{Command, Consent, ResultPart, SaveContent, View},
     domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
@@ -44,16 +44,7 @@ pub enum Menu {
     /// Choose a view of the list.
     Views,
     /// Approve what the configuration would send to a server or start.
-    Consent {
-        /// The server.
-        server: ServerName,
-        /// A line for each item to approve.
-        lines: Vec<String>,
-        /// The digest of everything to approve.
-        digest: String,
-        /// Whether approval starts a program.
-        is_program: bool,
-    },
+    Consent(ServerName, Box<Consent>),
     /// Save or open a part of a result.
     Part {
         /// The task.
@@ -76,7 +67,7 @@ impl Menu {
             | Self::Fixed(_)
             | Self::Views
             | Self::Import { .. }
-            | Self::Consent { .. } => false,
+            | Self::Consent(..) => false,
         }
     }
 }

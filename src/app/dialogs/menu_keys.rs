@@ -30,12 +30,7 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
         Menu::Views => views::dialog(state),
-        Menu::Consent {
-            server,
-            lines,
-            digest,
-            is_program,
-        } => consent::dialog(state, server, lines, digest, *is_program),
+        Menu::Consent(server, consent) => consent::dialog(state, server, consent),
         Menu::Part { task, part } => part::dialog(state, task, part),
     }
 }

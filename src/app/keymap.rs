@@ -212,16 +212,7 @@ impl Keymap {
 
 /// The label of a chord: `Enter`, `Esc`, `Ctrl-C`, `p`.
 pub fn pretty(chord: Chord) -> String {
-    let mut text = String::new();
-    for (is_held, name) in [
-        (chord.ctrl, "Ctrl-"),
-        (chord.alt, "Alt-"),
-        (chord.shift, "Shift-"),
-    ] {
-        if is_held {
-            text.push_str(name);
-        }
-    }
+    let mut text = chord.held(["Ctrl-", "Alt-", "Shift-"]);
     let name = Chord::plain(chord.key).to_string();
     match chord.key {
         Key::BackTab => text.push_str("Shift-Tab"),

@@ -86,6 +86,13 @@ impl Chord {
         }
     }
 
+    /// The names of the keys that are held with it, given those of ctrl, alt and shift.
+    pub fn held(self, [ctrl, alt, shift]: [&str; 3]) -> String {
+        let all = [(self.ctrl, ctrl), (self.alt, alt), (self.shift, shift)];
+        let held = all.into_iter().filter(|(is_held, _)| *is_held);
+        held.map(|(_, name)| name).collect()
+    }
+
     /// Terminals report some chords in several ways; this picks one: Shift with a letter becomes the uppercase letter,
     /// Shift+Tab becomes [`Key::BackTab`].
     #[must_use]
@@ -123,16 +130,7 @@ impl Chord {
 
 impl fmt::Display for Chord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        for (is_held, name) in [
-            (self.ctrl, "ctrl-"),
-            (self.alt, "alt-"),
-            (self.shift, "shift-"),
-        ] {
-            if is_held {
-                text.push_str(name);
-            }
-        }
+        let mut text = self.held(["ctrl-", "alt-", "shift-"]);
         match (self.key, NAMES.iter().find(|(key, _)| *key == self.key)) {
             (_, Some((_, name))) => text.push_str(name),
             (Key::F(number), None) => write!(text, "f{number}")?,

@@ -403,12 +403,8 @@ fn text_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow) {
     let rows = region.rows();
     let lines = crate::app::tab_lines(state, task_row);
     let style = TextStyle::of(state);
-    let page = if style.is_wrapping {
-        1
-    } else {
-        usize::from(rows)
-    };
-    let scroll = state.detail.scroll.min(lines.len().saturating_sub(page));
+    let last = lines.len().saturating_sub(style.page(rows));
+    let scroll = state.detail.scroll.min(last);
     let theme = region.theme;
     let mut y = 0;
     let mut shown = 0;

@@ -29,6 +29,11 @@ impl<'s> TextStyle<'s> {
             search: state.detail.search.as_ref(),
         }
     }
+
+    /// How many lines a page of that many rows has at least.
+    pub(super) fn page(self, rows: u16) -> usize {
+        if self.is_wrapping { 1 } else { rows.into() }
+    }
 }
 
 /// Draws a result document. Formats only the visible lines.
@@ -40,15 +45,10 @@ pub(super) fn document(
 ) {
     let (columns, rows) = (region.columns(), region.rows());
     let style = TextStyle::of(state);
-    let page = if style.is_wrapping {
-        1
-    } else {
-        usize::from(rows)
-    };
     let theme = region.theme;
     let gutter = if document.is_navigable() { GUTTER } else { 0 };
     let mut y = 0;
-    let mut index = document.top(page);
+    let mut index = document.top(style.page(rows));
     while y < rows
         && let Some(line) = document.shown(index)
     {

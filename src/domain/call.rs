@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Caller, OnInput, Progress, ProtocolVersion, ServerName, TaskId};
 
 /// A new call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewCall {
     /// Chosen by the client, so that repeating the request after a lost response starts only one task.
     pub id: TaskId,
@@ -59,19 +59,7 @@ impl NewCall {
             server,
             tool,
             arguments,
-            name: None,
-            tag: None,
-            once: None,
-            origin: None,
-            checkpoint: None,
-            must_survive: false,
-            is_unchecked: false,
-            never_attaches: false,
-            has_read: Vec::new(),
-            limits: Limits::default(),
-            on_input: OnInput::Ask,
-            protocol: None,
-            caller: None,
+            ..Self::default()
         }
     }
 }

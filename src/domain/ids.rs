@@ -47,6 +47,12 @@ impl fmt::Debug for TaskId {
     }
 }
 
+impl Default for TaskId {
+    fn default() -> Self {
+        Self::from_bits(0)
+    }
+}
+
 impl From<TaskId> for String {
     fn from(id: TaskId) -> Self {
         id.as_str().to_owned()

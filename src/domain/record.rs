@@ -14,7 +14,7 @@ use super::{
 use crate::domain::link_record::{Cursors, LinkRecord};
 
 /// One tool call that the user started or imported.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// The short random id that longhaul assigned.
     pub id: TaskId,
@@ -138,22 +138,11 @@ impl Task {
         Self {
             id: call.id,
             name: call.name,
-            note: None,
             tag: call.tag,
             server: call.server,
             tool: call.tool,
             arguments: call.arguments,
-            status: Status::Running,
-            control: None,
-            resumability: Resumability::default(),
-            client_id: None,
-            server_task_id: None,
-            server_task: None,
-            questions: Vec::new(),
             caller: call.caller,
-            progress: None,
-            gap_at: None,
-            notice: None,
             options: CallOptions {
                 once: call.once,
                 origin: call.origin,
@@ -161,12 +150,9 @@ impl Task {
                 protocol: call.protocol,
                 limits: call.limits,
             },
-            end: TaskEnd::default(),
             created_at: now,
             updated_at: now,
-            forgotten_at: None,
-            attempts: Vec::new(),
-            seq: 0,
+            ..Self::default()
         }
     }
 

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::{Stamp, Wall, text};
 
 /// The status of a task, as far as the server has confirmed it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "reason")]
 #[derive(strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Status {
     /// Started, or waiting to be sent ([`Task::is_queued`](super::Task::is_queued)), and not known to have ended.
+    #[default]
     Running,
     /// The server waits for the user's answer to a question.
     InputRequired,

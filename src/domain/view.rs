@@ -47,7 +47,7 @@ impl TaskView {
 }
 
 /// A snapshot of a server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerView {
     /// The user's name for the server.
     pub name: ServerName,
@@ -76,10 +76,11 @@ pub struct ServerView {
 }
 
 /// The state of a connection to a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum LinkState {
     /// No connection is needed.
+    #[default]
     Idle,
     /// Initializing.
     Connecting,

@@ -54,11 +54,7 @@ pub(super) struct DetachedStream {
 }
 
 /// An unfinished task.
-#[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "marks that come and go each by itself"
-)]
+#[derive(Debug, Default)]
 pub(super) struct ActiveTask {
     pub(super) task: Task,
     pub(super) stream: StreamState,
@@ -133,27 +129,11 @@ impl ActiveTask {
         let saved_seq = task.seq;
         Self {
             task,
-            stream: StreamState::None,
             recovery: Recovery::new(now.mono),
             ids: RecentIds::restored(ids),
-            replay_gap: ReplayGap::Whole,
-            step_interval: StepInterval::default(),
-            follow: None,
-            served: None,
-            answers: AnswersDue::Never,
-            is_flipped: false,
-            control: None,
-            sending: None,
-            intent: None,
-            was_unsent: false,
-            start: None,
-            detached: None,
-            limits_from: Mono(0),
-            cancel_taken_at: None,
             activity: StreamActivity::new(now),
             saving: SaveState::new(unsaved, saved_seq),
-            must_survive: false,
-            is_unchecked: false,
+            ..Self::default()
         }
     }
 

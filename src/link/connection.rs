@@ -84,7 +84,7 @@ pub(super) struct McpSession {
 }
 
 /// The current session was refused, and nothing was served in it since.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SessionCheck {
     refusals: Refusals,
     /// Whether one of them was a JSON-RPC error, so that an MCP server refuses.
@@ -100,11 +100,8 @@ impl SessionCheck {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             refusals: Refusals::none_since(now),
-            is_by_server: false,
-            pings: 0,
-            searches: 0,
             next_at: now,
-            server_text: None,
+            ..Self::default()
         }
     }
 

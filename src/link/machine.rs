@@ -106,21 +106,11 @@ struct Exit {
 }
 
 /// What user interfaces have not been shown yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Published {
     is_server_stale: bool,
     tasks: Vec<TaskView>,
     erased: Vec<TaskId>,
-}
-
-impl Default for Published {
-    fn default() -> Self {
-        Self {
-            is_server_stale: true,
-            tasks: Vec::new(),
-            erased: Vec::new(),
-        }
-    }
 }
 
 /// What the message that is being read came on.
@@ -194,7 +184,10 @@ impl Link {
             },
             schedule: Schedule::default(),
             exit: Exit::default(),
-            published: Published::default(),
+            published: Published {
+                is_server_stale: true,
+                ..Published::default()
+            },
             negotiation,
             legacy_sse: None,
             standalone: Standalone::new(now.mono),

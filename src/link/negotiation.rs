@@ -31,9 +31,10 @@ pub(super) const MODERN: ProtocolVersion = ProtocolVersion::V20260728;
 pub(super) const PROGRAM_TELLS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The next step of the negotiation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NegotiationStep {
     /// `server/discover`.
+    #[default]
     Discover,
     /// `initialize`.
     Initialize,
@@ -42,7 +43,7 @@ pub(super) enum NegotiationStep {
 }
 
 /// What is known and assumed of a server's era, and what was tried to find out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Negotiation {
     /// The only revision that may be negotiated.
     pub(super) pinned: Option<ProtocolVersion>,
@@ -84,12 +85,7 @@ impl Negotiation {
             is_remembered: choice.version.is_none() && known.is_some(),
             pinned: choice.version,
             step,
-            was_handshake_refused: false,
-            refused_after: None,
-            is_unheard: false,
-            second_best: None,
-            no_handshake: None,
-            retry_with: None,
+            ..Self::default()
         }
     }
 

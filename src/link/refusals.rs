@@ -12,7 +12,7 @@ pub(super) struct Proof {
 }
 
 /// Refusals since something was last served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refusals {
     since: Mono,
     count: u32,

@@ -38,9 +38,10 @@ struct Try {
 }
 
 /// When the answers of a task are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AnswersDue {
     /// There are none.
+    #[default]
     Never,
     At(Mono),
     /// As soon as the stream of the call is open again, or then.

@@ -37,7 +37,7 @@ impl LeftOut {
 }
 
 /// What of a task is not in the session file, or not shown, yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SaveState {
     /// History that no save holds yet.
     pub(super) pending: Pending,
@@ -58,14 +58,10 @@ impl SaveState {
     pub(super) fn new(unsaved: &Unsaved, saved_seq: u64) -> Self {
         Self {
             pending: Pending::sharing(&unsaved.history),
-            left_out: LeftOut::default(),
-            result: None,
             result_part: unsaved.results.share(),
-            is_dirty: false,
-            held: None,
-            is_unsaved: false,
             saved_seq,
             is_shown_stale: true,
+            ..Self::default()
         }
     }
 }

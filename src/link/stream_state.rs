@@ -19,9 +19,10 @@ pub(super) const SLOW_POLL: Duration = Duration::from_secs(60);
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Where the stream of the present attempt is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum StreamState {
     /// No stream: not sent yet, ended, or watched by the server's list.
+    #[default]
     None,
     /// The call is out, nothing came back yet.
     Calling(ExchangeId),

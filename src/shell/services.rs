@@ -19,7 +19,7 @@ use crate::{
     app::{Command, Event, SaveContent},
     config::{self, FileMark, consent, import},
     domain::{
-        LinkState, OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
+        OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
         decode_base64, server_url, text,
     },
@@ -60,17 +60,13 @@ pub(super) fn saved(paths: &Paths) -> Event {
                 capabilities: record.capabilities(),
                 name: record.name,
                 url: server_url::redacted(&record.url).into_owned(),
-                state: LinkState::Idle,
-                obstacle: None,
                 era: record
                     .version
                     .map_or(String::new(), |version| version.label().to_owned()),
                 era_why: record.era_why.unwrap_or_default(),
                 server_info: record.server_info,
                 tools: record.tools_at.map(|_| record.tools.len()),
-                requests: 0,
-                gone_from: None,
-                latency: None,
+                ..ServerView::default()
             })
             .collect();
         Ok(Event::Restored {

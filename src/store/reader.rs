@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A read-only connection; works while another process writes, and before there is a file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reader {
     path: PathBuf,
     connection: Option<Connection>,
@@ -79,10 +79,7 @@ impl Reader {
     pub fn open(paths: &Paths) -> Result<Self, StoreError> {
         let mut reader = Self {
             path: paths.db(),
-            connection: None,
-            identity: None,
-            is_makeshift: false,
-            passed_over: 0,
+            ..Self::default()
         };
         reader.connection()?;
         Ok(reader)

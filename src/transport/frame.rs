@@ -58,7 +58,7 @@ pub(super) enum SplitItem {
 }
 
 /// Splits a byte stream into frames.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Splitter {
     cap: usize,
     chunks: VecDeque<Bytes>,
@@ -81,15 +81,8 @@ impl Splitter {
     pub(super) fn new(cap_bytes: usize) -> Self {
         Self {
             cap: cap_bytes,
-            chunks: VecDeque::new(),
             bom_seen: Some(0),
-            skip_lf: false,
-            line: Vec::new(),
-            block: EventBlock::default(),
-            has_frame_in_chunk: false,
-            has_failed: false,
-            #[cfg(test)]
-            work: 0,
+            ..Self::default()
         }
     }
 

@@ -53,6 +53,7 @@ const QUEUED_MESSAGES: usize = 64;
 const QUEUED_LOG_LINES: usize = 256;
 
 /// How to start a server process.
+#[derive(Default)]
 pub struct StdioOptions {
     /// The program to run.
     pub command: String,
@@ -79,14 +80,8 @@ impl StdioOptions {
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
-            args: Vec::new(),
-            env: Vec::new(),
-            secrets: Secrets::default(),
-            cwd: None,
             cap_bytes: DEFAULT_CAP_BYTES,
-            buffered: SharedByteCount::default(),
-            traffic: None,
-            guard: ProcessGuard::default(),
+            ..Self::default()
         }
     }
 }

@@ -61,6 +61,7 @@ pub enum TransportError {
 }
 
 /// How to reach one MCP endpoint.
+#[derive(Default)]
 pub struct HttpOptions {
     /// The endpoint, `http://` or `https://`.
     pub url: String,
@@ -85,13 +86,8 @@ impl HttpOptions {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            headers: Vec::new(),
-            sign_in: None,
             cap_bytes: DEFAULT_CAP_BYTES,
-            extra_roots: Vec::new(),
-            buffered: SharedByteCount::default(),
-            secrets: Secrets::default(),
-            traffic: None,
+            ..Self::default()
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct CheckpointRecord {
 }
 
 impl CheckpointRecord {
-    fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let status: String = row.get("status")?;
         Ok(Self {
             task_id: row.get("task_id")?,
@@ -123,10 +123,7 @@ impl Checkpoints {
     }
 
     /// The checkpoint with this task id.
-    pub(super) fn of_task(
-        &self,
-        task_id: &str,
-    ) -> Result<Option<CheckpointRecord>, rusqlite::Error> {
+    pub(super) fn of_task(&self, task_id: &str) -> rusqlite::Result<Option<CheckpointRecord>> {
         let database = self.database.lock();
         database
             .query_row(
@@ -138,10 +135,7 @@ impl Checkpoints {
     }
 
     /// The checkpoints of a client, oldest first.
-    pub(super) fn of_client(
-        &self,
-        client_id: &str,
-    ) -> Result<Vec<CheckpointRecord>, rusqlite::Error> {
+    pub(super) fn of_client(&self, client_id: &str) -> rusqlite::Result<Vec<CheckpointRecord>> {
         let database = self.database.lock();
         database
             .prepare("SELECT * FROM checkpoint WHERE client_id = ?1 ORDER BY created_ms, rowid")?
@@ -156,7 +150,7 @@ impl Checkpoints {
         dataset: &str,
         begin: u64,
         end: u64,
-    ) -> Result<(), rusqlite::Error> {
+    ) -> rusqlite::Result<()> {
         let mut database = self.database.lock();
         let transaction = database.transaction()?;
         {
@@ -188,7 +182,7 @@ impl Checkpoints {
         &self,
         task_id: &str,
         status: CheckpointStatus,
-    ) -> Result<(), rusqlite::Error> {
+    ) -> rusqlite::Result<()> {
         self.database.lock().execute(
             "UPDATE checkpoint SET status = ?2, updated_ms = ?3 WHERE task_id = ?1",
             params![task_id, status.label(), now_ms()],

@@ -55,7 +55,7 @@ impl ElicitationTokens {
     }
 
     /// Whether this token was issued for this call and has not expired.
-    pub(super) fn is_valid(&self, token: &str, work: &str) -> Result<bool, rusqlite::Error> {
+    pub(super) fn is_valid(&self, token: &str, work: &str) -> rusqlite::Result<bool> {
         self.database.lock().query_row(
             "SELECT EXISTS (SELECT 1 FROM ticket WHERE ticket = ?1 AND work = ?2 AND issued_ms > ?3)",
             params![token, work, now_ms() - TTL_MS],
@@ -69,7 +69,7 @@ impl ElicitationTokens {
     }
 
     /// Returns once the token's page was opened.
-    pub(super) async fn visited(&self, token: &str) -> Result<(), rusqlite::Error> {
+    pub(super) async fn visited(&self, token: &str) -> rusqlite::Result<()> {
         let mut visits = self.visits.subscribe();
         loop {
             visits.borrow_and_update();
@@ -84,7 +84,7 @@ impl ElicitationTokens {
         }
     }
 
-    fn visit(&self, token: &str) -> Result<bool, rusqlite::Error> {
+    fn visit(&self, token: &str) -> rusqlite::Result<bool> {
         let known = self.database.lock().execute(
             "UPDATE ticket SET visited_ms = ?2 WHERE ticket = ?1",
             params![token, now_ms()],

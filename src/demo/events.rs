@@ -119,12 +119,7 @@ impl Events {
     }
 
     /// Records the session and request method of a stream.
-    pub(super) fn bind(
-        &self,
-        stream: &str,
-        session: &str,
-        method: &str,
-    ) -> Result<(), rusqlite::Error> {
+    pub(super) fn bind(&self, stream: &str, session: &str, method: &str) -> rusqlite::Result<()> {
         self.database.lock().execute(
             "UPDATE stream SET session = ?2, method = ?3 WHERE key = ?1",
             params![stream, session, method],
@@ -193,7 +188,7 @@ impl Events {
     }
 
     /// Looks up an event id; `None` if it is malformed, unknown or expired.
-    pub(super) fn find(&self, id: &str) -> Result<Option<EventPosition>, rusqlite::Error> {
+    pub(super) fn find(&self, id: &str) -> rusqlite::Result<Option<EventPosition>> {
         let Some((stream, seq)) = id.rsplit_once('-') else {
             return Ok(None);
         };
@@ -231,7 +226,7 @@ impl Events {
     pub(super) fn remaining(
         &self,
         position: &EventPosition,
-    ) -> Result<Vec<(EventId, String)>, rusqlite::Error> {
+    ) -> rusqlite::Result<Vec<(EventId, String)>> {
         if read(&self.database.lock(), &position.stream, position.seq, 1)?.is_empty() {
             return Ok(Vec::new());
         }
@@ -248,7 +243,7 @@ impl Events {
         self: &Arc<Self>,
         position: &EventPosition,
         connection: Option<Arc<ConnectionHandle>>,
-    ) -> Result<EventStream, rusqlite::Error> {
+    ) -> rusqlite::Result<EventStream> {
         let after = self.replay_from(position.seq);
         if self.cross_stream
             && let Some(session) = position.session.clone()
@@ -309,7 +304,7 @@ impl Events {
         stream: &str,
         seq: i64,
         connection: Option<Arc<ConnectionHandle>>,
-    ) -> Result<EventStream, rusqlite::Error> {
+    ) -> rusqlite::Result<EventStream> {
         let after = self
             .database
             .lock()
@@ -418,7 +413,7 @@ impl SessionTail {
     }
 
     /// The next events, and whether the session has no open calls.
-    fn read(&self) -> Result<(Vec<EventRow>, bool), rusqlite::Error> {
+    fn read(&self) -> rusqlite::Result<(Vec<EventRow>, bool)> {
         let database = self.events.database.lock();
         let rows = database
             .prepare_cached(
@@ -496,7 +491,7 @@ fn read(
     stream: &str,
     after: i64,
     limit: i64,
-) -> Result<Vec<EventRow>, rusqlite::Error> {
+) -> rusqlite::Result<Vec<EventRow>> {
     database
         .prepare_cached(
             "SELECT seq, stream || '-' || seq, data FROM event
@@ -527,7 +522,7 @@ fn sse_message(id: EventId, data: Option<String>) -> Option<ServerSseMessage> {
         .map(|message| ServerSseMessage::new(id, message))
 }
 
-fn delete_expired(database: &Connection, before_ms: i64) -> Result<(), rusqlite::Error> {
+fn delete_expired(database: &Connection, before_ms: i64) -> rusqlite::Result<()> {
     database.execute(
         "DELETE FROM event WHERE stream IN (SELECT key FROM stream WHERE closed_ms < ?1)",
         [before_ms],
@@ -537,7 +532,7 @@ fn delete_expired(database: &Connection, before_ms: i64) -> Result<(), rusqlite:
 }
 
 /// Closes every stream that an earlier boot left open, and appends a log message for the clients of its calls.
-fn close_orphaned(database: &mut Connection, boot: i64) -> Result<(), rusqlite::Error> {
+fn close_orphaned(database: &mut Connection, boot: i64) -> rusqlite::Result<()> {
     let now = jiff::Zoned::now();
     let message = json!({
         "jsonrpc": "2.0",

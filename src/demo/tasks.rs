@@ -52,8 +52,8 @@ pub(super) struct TaskRecord {
 }
 
 impl TaskRecord {
-    fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
-        let json = |column: &str| -> Result<Option<JsonObject>, rusqlite::Error> {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let json = |column: &str| -> rusqlite::Result<Option<JsonObject>> {
             let text = row.get::<_, Option<String>>(column)?;
             Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
         };
@@ -124,7 +124,7 @@ impl TaskStore {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn delete_expired(&self) -> Result<(), rusqlite::Error> {
+    fn delete_expired(&self) -> rusqlite::Result<()> {
         self.database.lock().execute(
             "DELETE FROM task WHERE created_ms + ttl_ms <= ?1",
             [now_ms()],
@@ -152,7 +152,7 @@ impl TaskStore {
     }
 
     /// The task with this id, unless it has expired.
-    pub(super) fn get(&self, id: &str) -> Result<Option<TaskRecord>, rusqlite::Error> {
+    pub(super) fn get(&self, id: &str) -> rusqlite::Result<Option<TaskRecord>> {
         let database = self.database.lock();
         let found = database
             .prepare_cached("SELECT rowid, * FROM task WHERE id = ?1")?
@@ -162,7 +162,7 @@ impl TaskStore {
     }
 
     /// At most `limit` tasks after row `after`, oldest first.
-    pub(super) fn page(&self, after: i64, limit: i64) -> Result<Vec<TaskRecord>, rusqlite::Error> {
+    pub(super) fn page(&self, after: i64, limit: i64) -> rusqlite::Result<Vec<TaskRecord>> {
         let database = self.database.lock();
         database
             .prepare_cached(
@@ -174,7 +174,7 @@ impl TaskStore {
     }
 
     /// The tasks that an earlier boot left unfinished.
-    pub(super) fn unfinished(&self) -> Result<Vec<TaskRecord>, rusqlite::Error> {
+    pub(super) fn unfinished(&self) -> rusqlite::Result<Vec<TaskRecord>> {
         let tasks = self.page(0, i64::MAX)?;
         Ok(tasks
             .into_iter()
@@ -213,14 +213,14 @@ impl TaskStore {
     }
 
     /// Settles a task unless it is already settled.
-    fn settle(&self, id: &str, status: TaskStatus, outcome: &Value) -> Result<(), rusqlite::Error> {
+    fn settle(&self, id: &str, status: TaskStatus, outcome: &Value) -> rusqlite::Result<()> {
         let status = json!(status);
         let values = params![id, now_ms(), status.as_str(), outcome.to_string()];
         self.update("status = ?3, outcome = ?4", values).map(drop)
     }
 
     /// Sets columns of a task unless it is already settled. The first parameters are its id and the time.
-    fn update(&self, columns: &str, values: &[&dyn ToSql]) -> Result<usize, rusqlite::Error> {
+    fn update(&self, columns: &str, values: &[&dyn ToSql]) -> rusqlite::Result<usize> {
         let sql = format!(
             "UPDATE task SET {columns}, updated_ms = ?2 WHERE id = ?1 AND status IN ('working', 'input_required')"
         );
@@ -298,7 +298,7 @@ impl TaskStore {
     }
 
     /// Cancels a task and its work; returns false if the task was already settled.
-    pub(super) fn cancel(&self, id: &str) -> Result<bool, rusqlite::Error> {
+    pub(super) fn cancel(&self, id: &str) -> rusqlite::Result<bool> {
         let columns = "status = 'cancelled', message = 'Cancelled'";
         let cancelled = self.update(columns, params![id, now_ms()])?;
         if let Some(cancel) = locked(&self.live).get(id) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::{TypedArgument, TypedValue, WrongType, parse_argument},
-    cli::{CliError, Context, LiveSession, code},
+    cli::{CliError, CliResult, Context, LiveSession, code},
     domain::{
         ArgumentKind, ArgumentSpec, ServerName, SessionRequest, SessionResponse, Tool,
         UnusableSchema, text, unquoted,
@@ -48,7 +48,7 @@ pub(super) async fn list_tools(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     server: &ServerName,
-) -> Result<Vec<Tool>, CliError> {
+) -> CliResult<Vec<Tool>> {
     let request = SessionRequest::Tools(server.clone());
     if let SessionResponse::Tools(tools) = live.request(context, request).await? {
         return Ok(tools);
@@ -57,12 +57,12 @@ pub(super) async fn list_tools(
     Err(CliError::new(code::BUG, message))
 }
 
-pub(super) fn parse_pairs(typed: &[String]) -> Result<Vec<TypedArgument>, CliError> {
+pub(super) fn parse_pairs(typed: &[String]) -> CliResult<Vec<TypedArgument>> {
     typed.iter().map(|text| parse_pair(text)).collect()
 }
 
 /// One `key=value` or `key:=json`.
-fn parse_pair(text: &str) -> Result<TypedArgument, CliError> {
+fn parse_pair(text: &str) -> CliResult<TypedArgument> {
     let pair = parse_argument(text).map_err(|error| CliError::usage(error.to_string()))?;
     pair.filter(|pair| !pair.key.is_empty()).ok_or_else(|| {
         CliError::usage(format!(
@@ -72,7 +72,7 @@ fn parse_pair(text: &str) -> Result<TypedArgument, CliError> {
 }
 
 /// Reads `--args`: the text of a JSON object, `@FILE` or `-` for stdin.
-pub(super) fn read_args_object(text: &str) -> Result<String, CliError> {
+pub(super) fn read_args_object(text: &str) -> CliResult<String> {
     let read_error = |error: std::io::Error, what: &str| {
         CliError::usage(format!("could not read {what}: {error}"))
     };
@@ -115,7 +115,7 @@ pub(super) fn build_arguments(
     mut base: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     tool: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
+) -> CliResult<(Map<String, Value>, Option<UnusableSchema>)> {
     let specs = tool.map(Tool::arguments).unwrap_or_default();
     let hint = pairs.iter().find_map(|pair| match &pair.value {
         TypedValue::Text(typed) if typed.starts_with(['{', '[']) => {

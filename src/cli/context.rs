@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     auth::Logins,
     cli::{
-        CliError,
+        CliError, CliResult,
         args::{GlobalArgs, STATE_DIR},
         code,
         host::REACHED_AS,
@@ -43,7 +43,7 @@ pub(super) struct Context<'o> {
 
 impl Context<'_> {
     /// Prints a line on stdout.
-    pub(super) fn print(&mut self, line: &str) -> Result<(), CliError> {
+    pub(super) fn print(&mut self, line: &str) -> CliResult<()> {
         self.terminal.print(line)
     }
 
@@ -63,7 +63,7 @@ impl Context<'_> {
     }
 
     /// Ends a command that did what it was asked: prints the document with `--json`, otherwise the message.
-    pub(super) fn finish(&mut self, document: &Value, message: &str) -> Result<u8, CliError> {
+    pub(super) fn finish(&mut self, document: &Value, message: &str) -> CliResult {
         if self.global.json {
             self.terminal.print_json(document)?;
         } else {
@@ -73,7 +73,7 @@ impl Context<'_> {
     }
 
     /// As [`Self::finish`], for a command whose answer is the line: it goes to stdout.
-    pub(super) fn answer(&mut self, document: &Value, line: &str) -> Result<u8, CliError> {
+    pub(super) fn answer(&mut self, document: &Value, line: &str) -> CliResult {
         if self.global.json {
             self.terminal.print_json(document)?;
         } else {
@@ -83,13 +83,13 @@ impl Context<'_> {
     }
 
     /// Prints the JSON document of a command, indented.
-    pub(super) fn print_document(&mut self, document: impl Into<Value>) -> Result<u8, CliError> {
+    pub(super) fn print_document(&mut self, document: impl Into<Value>) -> CliResult {
         self.terminal.print_pretty(document)?;
         Ok(code::OK)
     }
 
     /// The configuration, for a command that needs it; fails if it cannot be read.
-    pub(super) fn config(&self) -> Result<&Config, CliError> {
+    pub(super) fn config(&self) -> CliResult<&Config> {
         self.config.as_ref().map_err(|error| error.clone().into())
     }
 
@@ -163,7 +163,7 @@ impl Context<'_> {
     }
 
     /// What this process does for the session.
-    pub(super) fn role(&self) -> Result<ProcessRole, CliError> {
+    pub(super) fn role(&self) -> CliResult<ProcessRole> {
         if self.global.readonly {
             return Ok(ProcessRole::Watch);
         }
@@ -192,14 +192,14 @@ impl Context<'_> {
         }))
     }
 
-    pub(super) fn reader(&self) -> Result<Reader, CliError> {
+    pub(super) fn reader(&self) -> CliResult<Reader> {
         Ok(Reader::open(&self.paths)?)
     }
 
     /// Opens the session file for a command that may become the driver.
     ///
     /// Sets a damaged file aside first, as the driver does; otherwise no command could get that far.
-    pub(super) fn reader_to_act(&mut self) -> Result<Reader, CliError> {
+    pub(super) fn reader_to_act(&mut self) -> CliResult<Reader> {
         let (reader, notices) = self.reader_to_show()?;
         for notice in &notices {
             self.terminal.warn(notice);
@@ -208,7 +208,7 @@ impl Context<'_> {
     }
 
     /// As [`Self::reader_to_act`], but returns the notices, which the screen shows itself.
-    pub(super) fn reader_to_show(&mut self) -> Result<(Reader, Vec<String>), CliError> {
+    pub(super) fn reader_to_show(&mut self) -> CliResult<(Reader, Vec<String>)> {
         // Reads something, because opening alone does not notice all damage.
         let open = |paths: &Paths| {
             let mut reader = Reader::open(paths)?;
@@ -228,7 +228,7 @@ impl Context<'_> {
     }
 
     /// The only task whose id starts with `prefix`.
-    pub(super) fn find(&self, reader: &mut Reader, prefix: &str) -> Result<Task, CliError> {
+    pub(super) fn find(&self, reader: &mut Reader, prefix: &str) -> CliResult<Task> {
         match reader.task(prefix)? {
             Lookup::One(task) => Ok(*task),
             Lookup::None => Err(CliError::usage(self.task_not_found(prefix))),
@@ -247,7 +247,7 @@ impl Context<'_> {
         &self,
         reader: &mut Reader,
         prefixes: &[String],
-    ) -> Result<Vec<Task>, CliError> {
+    ) -> CliResult<Vec<Task>> {
         let tasks = prefixes.iter().map(|prefix| self.find(reader, prefix));
         let tasks: Vec<Task> = tasks.try_collect()?;
         Ok(tasks
@@ -266,7 +266,7 @@ impl Context<'_> {
     }
 
     /// Fails with `--readonly`.
-    pub(super) fn may_act(&self) -> Result<(), CliError> {
+    pub(super) fn may_act(&self) -> CliResult<()> {
         if self.global.readonly {
             return Err(CliError::usage(
                 "refused: --readonly is set; run the command without it",
@@ -310,13 +310,13 @@ fn keeper_environment(
 }
 
 /// Writes a file for the user. A failure is not `CANNOT_SAVE`, because the session is unaffected.
-pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> CliResult<()> {
     let write = || File::create(path)?.write_all(bytes);
     write().map_err(|error| CliError::usage(format!("could not write {}: {error}", path.display())))
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.
-pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> Result<bool, CliError> {
+pub(super) fn confirm(context: &mut Context<'_>, question: &str) -> CliResult<bool> {
     if !context.terminal.is_for_people() {
         return Ok(false);
     }
@@ -332,7 +332,7 @@ pub(super) fn must_confirm(
     is_sure: bool,
     question: &str,
     refusal: &str,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     if is_sure || confirm(context, question)? {
         return Ok(());
     }

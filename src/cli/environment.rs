@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use crate::{
     auth::{Keychain, Logins},
-    cli::CliError,
+    cli::{CliError, CliResult},
     config,
     engine::of_tests,
     store::{CONTRACT, Paths},
@@ -53,7 +53,7 @@ pub(super) fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
 }
 
 /// Runs a command that uses the engine, on a runtime of its own.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+pub(super) fn block_on<T>(work: impl Future<Output = CliResult<T>>) -> CliResult<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

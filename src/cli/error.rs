@@ -9,6 +9,9 @@ use crate::{
     store::StoreError,
 };
 
+/// What a command returns: its exit code, or another value on the way there.
+pub(super) type CliResult<T = u8> = Result<T, CliError>;
+
 /// Why a command ends early.
 #[derive(Debug)]
 pub(super) enum CliError {

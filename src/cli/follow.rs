@@ -7,7 +7,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     cli::{
-        CliError, Context, HistoryPrinter, LiveEvent, LiveSession, OutputStyle, Targets, code,
+        CliError, CliResult, Context, HistoryPrinter, LiveEvent, LiveSession, OutputStyle, Targets,
+        code,
         detach::{DetachState, SILENT_WAIT, detach_state, detach_wait_message},
         environment::block_on,
         format,
@@ -48,7 +49,7 @@ pub(super) async fn follow(
     mut printer: HistoryPrinter,
     until: FollowUntil,
     questions: QuestionHandling,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let id = printer.id.clone();
     let mut follower = Follower {
         context,
@@ -208,7 +209,7 @@ struct Follower<'f, 'c> {
 
 impl Follower<'_, '_> {
     /// Runs until the task ends or is left.
-    async fn run(&mut self) -> Result<FollowEnd, CliError> {
+    async fn run(&mut self) -> CliResult<FollowEnd> {
         // No driver shows a task that was removed.
         if self.printer.task()?.forgotten_at.is_some() {
             if self.until == FollowUntil::Detachable {
@@ -258,7 +259,7 @@ impl Follower<'_, '_> {
     }
 
     /// Handles an event; [`Self::on_view`] handles the views it brought. `Some` ends the follow.
-    fn on_event(&mut self, event: &LiveEvent) -> Result<Option<FollowEnd>, CliError> {
+    fn on_event(&mut self, event: &LiveEvent) -> CliResult<Option<FollowEnd>> {
         Ok(match event {
             LiveEvent::Session(SessionEvent::Undriven) => {
                 finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
@@ -276,7 +277,7 @@ impl Follower<'_, '_> {
     }
 
     /// Waits for a typed line or an event, whichever comes first. `Some` ends the follow.
-    async fn read_answer(&mut self) -> Result<Option<FollowEnd>, CliError> {
+    async fn read_answer(&mut self) -> CliResult<Option<FollowEnd>> {
         let input = self.input.get_or_insert_with(LineReader::start);
         let line = tokio::select! {
             biased;
@@ -360,7 +361,7 @@ impl Follower<'_, '_> {
     }
 
     /// Handles a view of the task. `Some` ends the follow.
-    async fn on_view(&mut self, view: &Arc<TaskView>) -> Result<Option<FollowEnd>, CliError> {
+    async fn on_view(&mut self, view: &Arc<TaskView>) -> CliResult<Option<FollowEnd>> {
         if self.until == FollowUntil::Detachable && self.try_detach(view)? {
             return Ok(Some(FollowEnd::Detached));
         }
@@ -413,7 +414,7 @@ impl Follower<'_, '_> {
     }
 
     /// Returns whether to exit for `--detach`, and prints the id if so. If the call can never be left, follows it to its end.
-    fn try_detach(&mut self, view: &Arc<TaskView>) -> Result<bool, CliError> {
+    fn try_detach(&mut self, view: &Arc<TaskView>) -> CliResult<bool> {
         let id = self.id.clone();
         match detach_state(view, self.live.is_driver) {
             DetachState::Now => {
@@ -470,7 +471,7 @@ impl Follower<'_, '_> {
     }
 
     /// Fails if nobody reads stdout any more, unless quitting would end the task.
-    fn check_stdout(&mut self, view: &TaskView) -> Result<(), CliError> {
+    fn check_stdout(&mut self, view: &TaskView) -> CliResult<()> {
         // A view older than the printed entries may not say yet what a cut would do.
         let Some(unread) =
             self.context.terminal.unread.filter(|_| {
@@ -520,7 +521,7 @@ impl Follower<'_, '_> {
     }
 }
 
-fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> Result<(), CliError> {
+fn print_id(context: &mut Context<'_>, printer: &HistoryPrinter) -> CliResult<()> {
     let id = &printer.id;
     match printer.style {
         OutputStyle::Json => context.terminal.print_json(&serde_json::json!({"id": id})),
@@ -535,7 +536,7 @@ pub(super) fn follow_after(
     mut reader: Reader,
     after: u64,
     is_terse: bool,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let servers = Targets::of(context, &mut reader)?;
     let id = task.id.clone();
     let mut printer = HistoryPrinter::new(context, id, reader, OutputStyle::Lines, after);

@@ -1,7 +1,7 @@
 //! Prints the history of a task: committed entries, once and in order.
 
 use crate::{
-    cli::{CliError, Context, format, json},
+    cli::{CliError, CliResult, Context, format, json},
     domain::{
         Connectivity, HistoryEntry, HistoryEvent, Pace, Progress, Task, TaskId, TaskView, text,
         whole_percent,
@@ -67,7 +67,7 @@ impl HistoryPrinter {
     }
 
     /// The task, as saved.
-    pub(super) fn task(&mut self) -> Result<Task, CliError> {
+    pub(super) fn task(&mut self) -> CliResult<Task> {
         match self.reader.task(self.id.as_str())? {
             Lookup::One(task) => Ok(*task),
             _ => Err(CliError::usage(format!(
@@ -78,14 +78,14 @@ impl HistoryPrinter {
     }
 
     /// Prints all saved entries that were not printed yet. Use it only if the history no longer grows.
-    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> Result<(), CliError> {
+    pub(super) fn catch_up(&mut self, context: &mut Context<'_>) -> CliResult<()> {
         while self.advance(context)? {}
         Ok(())
     }
 
     /// Prints the next [`CHUNK`] of saved entries and returns whether there may be more. A history can grow faster than it
     /// is printed, so the caller must handle events between chunks.
-    fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, CliError> {
+    fn advance(&mut self, context: &mut Context<'_>) -> CliResult<bool> {
         if self.style == OutputStyle::Call && context.global.quiet {
             // Nothing would be printed; the result is read separately.
             self.printed = self.task()?.seq;
@@ -122,7 +122,7 @@ impl HistoryPrinter {
         context: &mut Context<'_>,
         task: &Task,
         entry: &HistoryEntry,
-    ) -> Result<(), CliError> {
+    ) -> CliResult<()> {
         let now = context.clock.now();
         match self.style {
             OutputStyle::Json => {
@@ -224,7 +224,7 @@ impl HistoryPrinter {
 pub(super) fn print_new(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
-) -> Result<bool, CliError> {
+) -> CliResult<bool> {
     match printer.advance(context) {
         Err(CliError::StdoutUnread(why)) => {
             context.terminal.unread = Some(why);

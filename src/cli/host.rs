@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     cli::{
-        CliError,
+        CliError, CliResult,
         args::{CliCommand, GlobalArgs},
         code,
     },
@@ -69,7 +69,7 @@ fn ssh() -> OsString {
 }
 
 /// A name that starts with a dash would be an option of ssh.
-fn checked(host: &str) -> Result<&str, CliError> {
+fn checked(host: &str) -> CliResult<&str> {
     if host.starts_with('-') || host.chars().any(char::is_control) {
         return Err(CliError::usage(format!("{host:?} is not a host name")));
     }
@@ -77,7 +77,7 @@ fn checked(host: &str) -> Result<&str, CliError> {
 }
 
 /// Runs the same command line on another machine and returns its exit code.
-pub(super) fn run_there(host: &str, arguments: &[OsString]) -> Result<u8, CliError> {
+pub(super) fn run_there(host: &str, arguments: &[OsString]) -> CliResult {
     let host = checked(host)?;
     if has_header_value(arguments) {
         return Err(CliError::usage(
@@ -128,7 +128,7 @@ fn has_header_value(arguments: &[OsString]) -> bool {
 }
 
 /// The far command for the remote shell, each argument in quotes. `--host=` keeps it from going on to a third machine.
-fn command_line(host: &str, arguments: &[OsString]) -> Result<String, CliError> {
+fn command_line(host: &str, arguments: &[OsString]) -> CliResult<String> {
     let name = quoted(&format!("{REACHED_AS}={host}"));
     let mut line = format!("env {name} {MORE_PATHS} longhaul --host=");
     for argument in arguments {
@@ -167,7 +167,7 @@ pub(super) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// The tunnel to a session on another machine. It asks for no password: a screen has no place for that.
-pub(super) fn tunnel(host: &str, session: &[OsString]) -> Result<Host, CliError> {
+pub(super) fn tunnel(host: &str, session: &[OsString]) -> CliResult<Host> {
     let host = checked(host)?;
     let far: Vec<OsString> = session
         .iter()

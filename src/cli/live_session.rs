@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{
-        CliError, Context,
+        CliError, CliResult, Context,
         args::DEMO_SESSION,
         code,
         environment::{block_on, process_guard, random_bits},
@@ -106,10 +106,7 @@ pub(super) fn engine_options(
 
 impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
-    pub(super) fn open(
-        context: &mut Context<'_>,
-        servers: Vec<ServerRef>,
-    ) -> Result<Self, CliError> {
+    pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> CliResult<Self> {
         let role = context.role()?;
         Self::open_as(context, servers, role, Inherited::default(), false)
     }
@@ -122,7 +119,7 @@ impl LiveSession {
         role: ProcessRole,
         inherited: Inherited,
         only_followed: bool,
-    ) -> Result<Self, CliError> {
+    ) -> CliResult<Self> {
         let signal_error = CliError::bug("listen for signals");
         end_writes_on_signals().map_err(signal_error)?;
         let interrupt = signal(SignalKind::interrupt()).map_err(signal_error)?;
@@ -154,7 +151,7 @@ impl LiveSession {
     }
 
     /// The next event. Prints notices; `Trouble` becomes an error.
-    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> Result<LiveEvent, CliError> {
+    pub(super) async fn next(&mut self, context: &mut Context<'_>) -> CliResult<LiveEvent> {
         loop {
             // Signals go first, however many events are queued.
             self.is_ready().await;
@@ -241,7 +238,7 @@ impl LiveSession {
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
-    ) -> Result<SessionResponse, CliError> {
+    ) -> CliResult<SessionResponse> {
         Ok(self.try_request(context, request).await??)
     }
 
@@ -250,7 +247,7 @@ impl LiveSession {
         &mut self,
         context: &mut Context<'_>,
         request: SessionRequest,
-    ) -> Result<SessionOutcome, CliError> {
+    ) -> CliResult<SessionOutcome> {
         let request_id = self.session.ask(&self.subscription, request);
         loop {
             let Ok(event) = tokio::time::timeout(SILENT_WAIT, self.next(context)).await else {
@@ -283,7 +280,7 @@ impl LiveSession {
         context: &mut Context<'_>,
         within: Duration,
         is_done: impl Fn(&Self) -> bool,
-    ) -> Result<bool, CliError> {
+    ) -> CliResult<bool> {
         let until = tokio::time::Instant::now() + within;
         while !is_done(self) {
             match tokio::time::timeout_at(until, self.next(context)).await {
@@ -322,8 +319,8 @@ impl LiveSession {
         self,
         context: &mut Context<'_>,
         ours: &[TaskId],
-        outcome: Result<T, CliError>,
-    ) -> Result<T, CliError> {
+        outcome: CliResult<T>,
+    ) -> CliResult<T> {
         match &outcome {
             Ok(_) => self.leave(context, ours).await,
             Err(_) => self.close(),
@@ -394,8 +391,8 @@ fn print_notice(context: &mut Context<'_>, notice: &Notice) {
 pub(super) fn in_session<T>(
     context: &mut Context<'_>,
     servers: Vec<ServerRef>,
-    work: impl AsyncFnOnce(&mut Context<'_>, &mut LiveSession) -> Result<T, CliError>,
-) -> Result<T, CliError> {
+    work: impl AsyncFnOnce(&mut Context<'_>, &mut LiveSession) -> CliResult<T>,
+) -> CliResult<T> {
     block_on(async {
         let mut live = LiveSession::open(context, servers)?;
         let outcome = work(context, &mut live).await;
@@ -408,7 +405,7 @@ pub(super) fn request_each(
     context: &mut Context<'_>,
     tasks: &[crate::domain::Task],
     request_for: impl Fn(TaskId) -> SessionRequest,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     if tasks.is_empty() {
         return Ok(());
     }

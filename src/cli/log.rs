@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use crate::{
-    cli::{CliError, args::GlobalArgs},
+    cli::{CliResult, args::GlobalArgs},
     store::Paths,
 };
 
 /// Starts the log file if `--verbose` is set.
-pub(super) fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), CliError> {
+pub(super) fn start_log(global: &GlobalArgs, paths: &Paths) -> CliResult<()> {
     let level = match global.verbose {
         0 => return Ok(()),
         1 => tracing::Level::INFO,
@@ -23,7 +23,7 @@ pub(super) fn start_log(global: &GlobalArgs, paths: &Paths) -> Result<(), CliErr
 const KEEPER_LOG_BYTES: u64 = 1 << 20;
 
 /// Starts the log file of a keeper; an older one is renamed when it has grown too large.
-pub(super) fn start_keeper_log(paths: &Paths) -> Result<(), CliError> {
+pub(super) fn start_keeper_log(paths: &Paths) -> CliResult<()> {
     let log = paths.log();
     let is_large = std::fs::metadata(&log).is_ok_and(|found| found.len() > KEEPER_LOG_BYTES);
     if is_large {

@@ -51,7 +51,7 @@ use self::{
 // What most commands use.
 use self::{
     context::Context,
-    error::{CliError, code},
+    error::{CliError, CliResult, code},
     history::{HistoryPrinter, OutputStyle},
     live_session::{LiveEvent, LiveSession},
     target::Targets,
@@ -119,7 +119,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
     ExitCode::from(if is_bug { code::BUG } else { code })
 }
 
-fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Result<u8, CliError> {
+fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> CliResult {
     let Cli {
         mut global,
         command,
@@ -202,7 +202,7 @@ fn carry_out(
     command: Option<CliCommand>,
     host: Option<&str>,
     startup_errors: Vec<String>,
-) -> Result<u8, CliError> {
+) -> CliResult {
     use commands::{control::control, servers};
     let Some(command) = command else {
         return screen::open(context, None, host);

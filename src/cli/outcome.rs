@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     cli::{
-        CliError, Context, HistoryPrinter, LiveSession, OutputStyle, code, error::exit_code_of,
-        format,
+        CliError, CliResult, Context, HistoryPrinter, LiveSession, OutputStyle, code,
+        error::exit_code_of, format,
     },
     domain::{
         Connectivity, Elicitation, LinkState, LostReason, OnInput, Phase, ServerName,
@@ -59,7 +59,7 @@ pub(super) async fn exit_code_if_ended(
     live: &mut LiveSession,
     printer: &mut HistoryPrinter,
     view: &Arc<TaskView>,
-) -> Result<Option<u8>, CliError> {
+) -> CliResult<Option<u8>> {
     let id = printer.id.clone();
     if view.contact == Connectivity::NeedsLogin {
         let (why, hint) = sign_in_needed(context, live, &view.task.server);
@@ -92,7 +92,7 @@ pub(super) async fn exit_code_if_ended(
 pub(super) fn finish_if_ended(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
-) -> Result<Option<u8>, CliError> {
+) -> CliResult<Option<u8>> {
     let task = printer.task()?;
     if !task.status.ends_waiting() {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(super) fn print_outcome(
     context: &mut Context<'_>,
     printer: &mut HistoryPrinter,
     task: &Task,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let (id, flags) = (&task.id, context.flags());
     let result = match printer.style {
         OutputStyle::Json => None,

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use crate::{
     app::{Look, Settings, Setup},
-    cli::{CliError, Context, Targets, environment::random_bits, host::tunnel, live_session},
+    cli::{
+        CliError, CliResult, Context, Targets, environment::random_bits, host::tunnel, live_session,
+    },
     config::{self, Config},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole},
@@ -39,7 +41,7 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
 }
 
 /// Fails if the terminal cannot show the screen. Called before anything is started.
-pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
+pub(super) fn check(context: &Context<'_>) -> CliResult<()> {
     let flags = context.flags();
     let instead = format!(
         "use `longhaul{flags} ls` to list tasks and `longhaul{flags} watch ID` to follow one"
@@ -61,11 +63,7 @@ pub(super) fn check(context: &Context<'_>) -> Result<(), CliError> {
 }
 
 /// `longhaul` without a command, and `attach`: opens the TUI, on one task if an id is given.
-pub(super) fn open(
-    context: &mut Context<'_>,
-    id: Option<&str>,
-    host: Option<&str>,
-) -> Result<u8, CliError> {
+pub(super) fn open(context: &mut Context<'_>, id: Option<&str>, host: Option<&str>) -> CliResult {
     if let Some(host) = host {
         return open_there(context, id, host);
     }
@@ -104,7 +102,7 @@ pub(super) fn open(
 }
 
 /// Opens the TUI on the session of another machine.
-fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> Result<u8, CliError> {
+fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> CliResult {
     check(context)?;
     let whole_id = |id: &str| {
         TaskId::parse(id).ok_or_else(|| {
@@ -136,7 +134,7 @@ pub(super) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,
-) -> Result<u8, CliError> {
+) -> CliResult {
     check(context)?;
     let able = capabilities(context);
     let defaults = context.config.as_ref().map(|it| &it.defaults);

@@ -5,7 +5,7 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use crate::{
-    cli::{CliError, Context},
+    cli::{CliError, CliResult, Context},
     domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
     store::Reader,
 };
@@ -25,7 +25,7 @@ struct KnownServer {
 }
 
 /// A known server, with its URL.
-pub(super) type TargetChoice = (ServerName, Result<ServerRef, CliError>, String);
+pub(super) type TargetChoice = (ServerName, CliResult<ServerRef>, String);
 
 /// The servers that `-s`, `-H`, `--bearer-env` and `--insecure-http` select from the session and the configuration.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ fn config_headers(server: &ServerConfig) -> Vec<(String, String)> {
 }
 
 impl Targets {
-    pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> Result<Self, CliError> {
+    pub(super) fn of(context: &Context<'_>, reader: &mut Reader) -> CliResult<Self> {
         let of_session = |link: LinkRecord| KnownServer {
             is_withheld: false,
             is_choice: link.session_number > 0 && server_url::process_in(&link.url).is_none(),
@@ -112,7 +112,7 @@ impl Targets {
     }
 
     /// The server as the engine takes it; fails if a header would go to another machine over plain http.
-    fn server_ref(&self, name: ServerName, url: Option<String>) -> Result<ServerRef, CliError> {
+    fn server_ref(&self, name: ServerName, url: Option<String>) -> CliResult<ServerRef> {
         let known = self.known.iter().find(|known| known.name == name);
         let headers = self.cli_headers.clone();
         let is_on_cli = |header: &str| {
@@ -143,7 +143,7 @@ impl Targets {
     }
 
     /// Resolves one value of `-s`, a name or a URL.
-    pub(super) fn named(&self, text: &str) -> Result<ServerRef, CliError> {
+    pub(super) fn named(&self, text: &str) -> CliResult<ServerRef> {
         if let Some(link) = self.known.iter().find(|link| link.name.as_str() == text) {
             return self.server_ref(link.name.clone(), None);
         }
@@ -186,7 +186,7 @@ impl Targets {
     }
 
     /// The server to call: from `-s`, else the only known one, else the default of the configuration.
-    pub(super) fn one(&self) -> Result<ServerRef, CliError> {
+    pub(super) fn one(&self) -> CliResult<ServerRef> {
         let choices: Vec<&KnownServer> = self.known.iter().filter(|link| link.is_choice).collect();
         match (self.named.as_slice(), choices.as_slice()) {
             ([server], _) => Ok(server.clone()),
@@ -246,7 +246,7 @@ impl Targets {
     }
 
     /// Fails if the URL of `server` is unknown, so that waiting for its tasks would be pointless.
-    pub(super) fn must_know(&self, server: &ServerName) -> Result<(), CliError> {
+    pub(super) fn must_know(&self, server: &ServerName) -> CliResult<()> {
         if self.known.iter().any(|link| link.name == *server) || self.names().contains(&server) {
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Targets {
     }
 
     /// The servers to announce to the session before it resumes a task of `server`.
-    pub(super) fn for_task(self, server: &ServerName) -> Result<Vec<ServerRef>, CliError> {
+    pub(super) fn for_task(self, server: &ServerName) -> CliResult<Vec<ServerRef>> {
         if self.named.is_empty() && !self.cli_headers.is_empty() {
             return Ok(vec![self.server_ref(server.clone(), None)?]);
         }
@@ -274,7 +274,7 @@ impl Targets {
     }
 
     /// The servers to announce to the session before it resumes any of its tasks.
-    pub(super) fn all(self) -> Result<Vec<ServerRef>, CliError> {
+    pub(super) fn all(self) -> CliResult<Vec<ServerRef>> {
         match (self.named.is_empty(), self.known.as_slice()) {
             (true, [link]) if !self.cli_headers.is_empty() => {
                 Ok(vec![self.server_ref(link.name.clone(), None)?])

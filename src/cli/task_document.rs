@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    cli::{CliError, Context, json as documents},
+    cli::{CliResult, Context, json as documents},
     domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text},
     engine::driver_snapshot,
     store::{DriverLock, Reader, StoreError},
@@ -66,7 +66,7 @@ pub(super) fn document(
     context: &mut Context<'_>,
     reader: &mut Reader,
     task: &Task,
-) -> Result<Value, CliError> {
+) -> CliResult<Value> {
     let driver = DriverInfo::of(context, std::slice::from_ref(task));
     document_with(context, reader, task, &driver)
 }
@@ -76,7 +76,7 @@ pub(super) fn document_with(
     reader: &mut Reader,
     task: &Task,
     driver: &DriverInfo,
-) -> Result<Value, CliError> {
+) -> CliResult<Value> {
     let contact = driver.contact(task);
     let now = context.clock.now().wall;
     let if_cut = IfCut::of_task(task).map(|if_cut| if_cut.at(now));

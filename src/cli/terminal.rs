@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use super::{error::StdoutLoss, json};
-use crate::{cli::CliError, domain::text};
+use crate::{cli::CliResult, domain::text};
 
 /// The width of a terminal that does not report one.
 const DEFAULT_COLS: usize = 80;
@@ -108,27 +108,27 @@ impl<'o> Terminal<'o> {
     }
 
     /// Prints a line of data.
-    pub(super) fn print(&mut self, line: &str) -> Result<(), CliError> {
+    pub(super) fn print(&mut self, line: &str) -> CliResult<()> {
         self.print_line(&text::clean_line(line))
     }
 
     /// Prints one or more lines of data.
-    pub(super) fn print_text(&mut self, text: &str) -> Result<(), CliError> {
+    pub(super) fn print_text(&mut self, text: &str) -> CliResult<()> {
         self.print_line(&text::clean_block(text))
     }
 
     /// Prints a JSON document on one line.
-    pub(super) fn print_json(&mut self, document: &Value) -> Result<(), CliError> {
+    pub(super) fn print_json(&mut self, document: &Value) -> CliResult<()> {
         self.print_line(&json::compact(document))
     }
 
     /// Prints a JSON document over several lines.
-    pub(super) fn print_pretty(&mut self, document: impl Into<Value>) -> Result<(), CliError> {
+    pub(super) fn print_pretty(&mut self, document: impl Into<Value>) -> CliResult<()> {
         self.print_line(&json::pretty(&document.into()))
     }
 
     /// Prints a result, cleaned for a terminal, or as little as possible for a file or pipe.
-    pub(super) fn print_result(&mut self, text: &str) -> Result<(), CliError> {
+    pub(super) fn print_result(&mut self, text: &str) -> CliResult<()> {
         match self.out_columns {
             Some(_) => self.print_text(text),
             None => self.print_line(&text::clean_data(text)),
@@ -136,12 +136,12 @@ impl<'o> Terminal<'o> {
     }
 
     /// Prints text that is known to be harmless.
-    pub(super) fn print_line(&mut self, text: &str) -> Result<(), CliError> {
+    pub(super) fn print_line(&mut self, text: &str) -> CliResult<()> {
         self.data(format!("{text}\n").as_bytes())
     }
 
     /// Prints text unchanged to a file or pipe. A terminal gets cleaned text, and a notice if that differs.
-    pub(super) fn raw(&mut self, raw: &str) -> Result<(), CliError> {
+    pub(super) fn raw(&mut self, raw: &str) -> CliResult<()> {
         if self.out_columns.is_none() {
             return self.data(raw.as_bytes());
         }
@@ -157,7 +157,7 @@ impl<'o> Terminal<'o> {
     }
 
     /// Writes bytes unchanged.
-    pub(super) fn data(&mut self, data: &[u8]) -> Result<(), CliError> {
+    pub(super) fn data(&mut self, data: &[u8]) -> CliResult<()> {
         if self.unread.is_some() {
             return Ok(());
         }

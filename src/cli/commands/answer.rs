@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{
-        CliError, Context, LiveSession, Targets,
+        CliError, CliResult, Context, LiveSession, Targets,
         args::AnswerArgs,
         arguments::{apply_pairs, argument_usage, parse_pairs},
         code, json as documents,
@@ -23,7 +23,7 @@ use crate::{
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// `answer`.
-pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> CliResult {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
@@ -47,7 +47,7 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Re
 }
 
 /// The open question with this key, or the only one.
-fn find_question<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, CliError> {
+fn find_question<'t>(task: &'t Task, key: Option<&str>) -> CliResult<&'t Question> {
     let id = &task.id;
     let Some(key) = key else {
         return task.open_question().ok_or_else(|| {
@@ -76,7 +76,7 @@ fn answer_from_args(
     args: &AnswerArgs,
     task: &Task,
     elicitation: &Elicitation,
-) -> Result<Option<Answer>, CliError> {
+) -> CliResult<Option<Answer>> {
     let invalid = |errors: &[String]| {
         let (id, flags) = (&task.id, context.flags());
         let why = errors.join("; ");
@@ -124,7 +124,7 @@ async fn send(
     task: &Task,
     question: &Question,
     answer: Answer,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let id = &task.id;
     let outcome = answer.outcome();
     let request = SessionRequest::Answer {
@@ -191,7 +191,7 @@ fn show(
     task: &Task,
     question: &Question,
     elicitation: &Elicitation,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     if context.global.json {
         let document = question_json(task, question, elicitation);
         return context.terminal.print_pretty(document);

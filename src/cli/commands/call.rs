@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{
     app::{TypedArgument, TypedValue},
     cli::{
-        CliError, Context, HistoryPrinter, LiveSession, OutputStyle, Targets,
+        CliError, CliResult, Context, HistoryPrinter, LiveSession, OutputStyle, Targets,
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{MAX_NAMED_TOOLS, build_arguments, list_tools, parse_pairs, read_args_object},
         code,
@@ -40,7 +40,7 @@ struct CallDraft {
 }
 
 /// `call`.
-pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
@@ -62,7 +62,7 @@ pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> Result<
 }
 
 /// `again`.
-pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
@@ -92,7 +92,7 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> Resu
     run_call(context, draft)
 }
 
-fn run_call(context: &mut Context<'_>, draft: CallDraft) -> Result<u8, CliError> {
+fn run_call(context: &mut Context<'_>, draft: CallDraft) -> CliResult {
     let can_prompt = !context.global.json && !draft.how.detach && context.terminal.can_ask();
     let questions = match draft.how.on_input {
         None if can_prompt => QuestionHandling::Prompt,
@@ -125,7 +125,7 @@ async fn start_call(
     live: &mut LiveSession,
     reader: &mut Reader,
     draft: CallDraft,
-) -> Result<TaskId, CliError> {
+) -> CliResult<TaskId> {
     let listed = tools_of(context, live, reader, &draft).await?;
     let described = listed.iter().find(|listed| listed.name == draft.tool);
     if described.is_none() && !listed.is_empty() {
@@ -197,7 +197,7 @@ async fn hand_over(
     live: &mut LiveSession,
     reader: &mut Reader,
     new: &NewCall,
-) -> Result<TaskId, CliError> {
+) -> CliResult<TaskId> {
     let start = SessionRequest::Start(Box::new(new.clone()));
     let started = live.request(context, start).await;
     let flags = context.flags();
@@ -228,7 +228,7 @@ async fn tools_of(
     live: &mut LiveSession,
     reader: &mut Reader,
     draft: &CallDraft,
-) -> Result<Vec<Tool>, CliError> {
+) -> CliResult<Vec<Tool>> {
     let is_text = |pair: &TypedArgument| matches!(pair.value, TypedValue::Text(_));
     let needs_schema = draft.pairs.iter().any(is_text);
     // If the key was used before, that task is returned without contacting the server.
@@ -258,7 +258,7 @@ async fn tools_of(
 }
 
 /// The tools that a server had when it was last reached.
-fn known_tools(reader: &mut Reader, name: &ServerName) -> Result<Option<Vec<Tool>>, CliError> {
+fn known_tools(reader: &mut Reader, name: &ServerName) -> CliResult<Option<Vec<Tool>>> {
     let mut links = reader.links()?.into_iter();
     let known = links.find(|link| link.name == *name && link.tools_at.is_some());
     Ok(known.map(|link| link.tools))
@@ -297,7 +297,7 @@ fn checked_arguments(
     base: Map<String, Value>,
     pairs: Vec<TypedArgument>,
     described: Option<&Tool>,
-) -> Result<(Map<String, Value>, Option<UnusableSchema>), CliError> {
+) -> CliResult<(Map<String, Value>, Option<UnusableSchema>)> {
     build_arguments(base, pairs, described).map_err(|error| {
         let (error, flags) = (error.message(), context.flags());
         CliError::usage(format!(
@@ -313,7 +313,7 @@ fn confirm_repeat(
     server: &ServerName,
     tool: &str,
     described: Option<&Tool>,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     if !described.is_none_or(Tool::is_unsafe_to_repeat) {
         return Ok(());
     }
@@ -333,7 +333,7 @@ fn report_used_key(
     reader: &mut Reader,
     new: &NewCall,
     id: &TaskId,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let before = context.find(reader, id.as_str())?;
     let is_same = |one: &str, other: &str| {
         let [one, other] = [one, other].map(serde_json::from_str::<Value>);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, Context, LiveEvent, LiveSession, Targets,
+        CliError, CliResult, Context, LiveEvent, LiveSession, Targets,
         args::TaskSelectionArgs,
         code,
         error::{exit_code_of, worst},
@@ -43,7 +43,7 @@ pub(in crate::cli) fn control(
     context: &mut Context<'_>,
     action: ControlKind,
     which: &TaskSelectionArgs,
-) -> Result<u8, CliError> {
+) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = if which.all {
@@ -86,7 +86,7 @@ async fn act(
     action: ControlKind,
     tasks: &[Task],
     are_many: bool,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let late_at = tokio::time::Instant::now() + REACH_WITHIN;
     let mut codes = Vec::new();
     let mut pending = Vec::new();
@@ -123,7 +123,7 @@ fn report(
     reader: &mut Reader,
     task: &Task,
     (code, message): ActionResult,
-) -> Result<u8, CliError> {
+) -> CliResult {
     if code == code::OK && context.global.json {
         let task = context.find(reader, task.id.as_str())?;
         let document = task_document::document(context, reader, &task)?;
@@ -138,9 +138,9 @@ fn report(
 
 /// Where there are many tasks, a failure is the result of one and does not stop the others. Any other one ends the command.
 fn result_of_one(
-    outcome: Result<Option<ActionResult>, CliError>,
+    outcome: CliResult<Option<ActionResult>>,
     are_many: bool,
-) -> Result<Option<ActionResult>, CliError> {
+) -> CliResult<Option<ActionResult>> {
     match outcome {
         Err(CliError::Message { code, text }) if are_many && code < code::BUG => {
             Ok(Some((code, text)))
@@ -155,7 +155,7 @@ async fn ask(
     live: &mut LiveSession,
     action: ControlKind,
     before: &Task,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let request = SessionRequest::control(action, before.id.clone());
     match live.try_request(context, request).await? {
         Ok(_) => Ok(()),
@@ -171,7 +171,7 @@ async fn wait(
     live: &mut LiveSession,
     id: &TaskId,
     late_at: tokio::time::Instant,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let next = if tokio::time::Instant::now() < late_at {
         tokio::time::timeout_at(late_at, live.next(context)).await
     } else {
@@ -203,7 +203,7 @@ impl PendingAction<'_> {
         live: &mut LiveSession,
         action: ControlKind,
         late_at: tokio::time::Instant,
-    ) -> Result<Option<ActionResult>, CliError> {
+    ) -> CliResult<Option<ActionResult>> {
         let id = &self.before.id;
         if live.erased.contains(id) {
             return Err(forgotten_error(context, id));

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, Context,
+        CliError, CliResult, Context,
         args::{self, DemoArgs},
         code,
         environment::random_bits,
@@ -44,7 +44,7 @@ impl From<DemoError> for CliError {
 }
 
 /// `demo` with all its options.
-pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> CliResult {
     let dir = context.paths.demo_dir();
     if args.stop || args.reset || args.fault.is_some() {
         context.may_act()?;
@@ -64,7 +64,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &DemoArgs) -> Result<
     }
 }
 
-fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> Result<u8, CliError> {
+fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> CliResult {
     let idle_exit = if args.background {
         demo::detach().map_err(CliError::bug("detach from the terminal"))?;
         Some(IDLE_EXIT)
@@ -104,7 +104,7 @@ fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
     port_dir
 }
 
-fn reset(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
+fn reset(context: &mut Context<'_>, dir: &Path) -> CliResult {
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(&context.paths, true);
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
@@ -130,12 +130,12 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
 }
 
 /// Prints what was done, as a line or as JSON.
-fn report(context: &mut Context<'_>, message: &str) -> Result<u8, CliError> {
+fn report(context: &mut Context<'_>, message: &str) -> CliResult {
     context.answer(&json!({"done": message}), message)
 }
 
 /// Starts the server and opens the screen, which starts the first calls of a new demo.
-fn open(context: &mut Context<'_>, dir: &Path) -> Result<u8, CliError> {
+fn open(context: &mut Context<'_>, dir: &Path) -> CliResult {
     context.may_act()?;
     // Fails before anything is started.
     screen::check(context)?;

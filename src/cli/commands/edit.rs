@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, Context, LiveEvent,
+        CliError, CliResult, Context, LiveEvent,
         arg_values::Limit,
         args::EditArgs,
         code,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// `edit`.
-pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let task = context.find(&mut reader, &edit.id)?;

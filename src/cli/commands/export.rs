@@ -1,7 +1,7 @@
 //! `export`: a task for a bug report.
 
 use crate::cli::{
-    CliError, Context,
+    CliResult, Context,
     args::ExportArgs,
     code,
     context::write_file,
@@ -9,7 +9,7 @@ use crate::cli::{
 };
 
 /// `export`.
-pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn export(context: &mut Context<'_>, args: &ExportArgs) -> CliResult {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &args.id)?;
     let config = context.config.as_ref().ok();

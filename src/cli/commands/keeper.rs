@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, Context, LiveEvent, LiveSession, args::KeeperArgs, code, environment::block_on,
-        json as documents, log,
+        CliError, CliResult, Context, LiveEvent, LiveSession, args::KeeperArgs, code,
+        environment::block_on, json as documents, log,
     },
     domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{
@@ -23,10 +23,7 @@ use crate::{
 const TAKE_OVER: &str = "take over from the running keeper";
 
 /// `keeper` with all its commands.
-pub(in crate::cli) fn keeper(
-    context: &mut Context<'_>,
-    command: &KeeperArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn keeper(context: &mut Context<'_>, command: &KeeperArgs) -> CliResult {
     match command {
         KeeperArgs::Status => status(context),
         KeeperArgs::Stop { force } => stop(context, *force),
@@ -60,7 +57,7 @@ impl From<KeeperError> for CliError {
 }
 
 /// Serves as the far end of a tunnel.
-fn connect(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn connect(context: &mut Context<'_>) -> CliResult {
     let ProcessRole::Client(keeper) = context.role()? else {
         let message = "the keeper is switched off here, so there is nothing to connect to";
         return Err(CliError::usage(message.to_owned()));
@@ -82,12 +79,12 @@ fn connect(context: &mut Context<'_>) -> Result<u8, CliError> {
     Ok(code::OK)
 }
 
-fn status(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn status(context: &mut Context<'_>) -> CliResult {
     let found = keeper_status(&context.paths)?;
     report(context, found.as_ref(), |what| what)
 }
 
-fn stop(context: &mut Context<'_>, is_forced: bool) -> Result<u8, CliError> {
+fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
     context.may_act()?;
     if !is_forced
         && let Some(KeeperStatus { unsaved, .. }) = keeper_status(&context.paths)?
@@ -122,7 +119,7 @@ fn report(
     context: &mut Context<'_>,
     status: Option<&KeeperStatus>,
     line: impl Fn(String) -> String,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let document = json!({ "keeper": status.map(documents::keeper) });
     let Some(status) = status else {
         let session = context.paths.session();
@@ -152,7 +149,7 @@ fn report(
     context.answer(&document, &line(what))
 }
 
-fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliError> {
+fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> CliResult {
     let path = context.paths.log();
     let log = match std::fs::read(&path) {
         Ok(log) => log,
@@ -175,7 +172,7 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> Result<u8, CliE
 }
 
 /// Drives the session until nothing is left to do, a client stops it, or a signal arrives.
-fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8, CliError> {
+fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> CliResult {
     context.may_act()?;
     let inherited = if inherits {
         inherit().map_err(CliError::bug(TAKE_OVER))?
@@ -203,7 +200,7 @@ fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> Result<u8
 }
 
 /// Works for a keeper that becomes this program.
-fn run_trial_of(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn run_trial_of(context: &mut Context<'_>) -> CliResult {
     let obstacle = context
         .config()
         .err()
@@ -222,11 +219,7 @@ fn enter_own_scope() {
     }
 }
 
-async fn drive(
-    context: &mut Context<'_>,
-    background: bool,
-    inherited: Inherited,
-) -> Result<u8, CliError> {
+async fn drive(context: &mut Context<'_>, background: bool, inherited: Inherited) -> CliResult {
     let is_upgrade = inherited.is_something();
     let mut live =
         LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper, inherited, false)?;

@@ -8,7 +8,8 @@ use url::Url;
 use crate::{
     auth::{self, AuthError, SignInOptions},
     cli::{
-        CliError, Context, Targets, code, environment::block_on, format, server_args::LoginArgs,
+        CliError, CliResult, Context, Targets, code, environment::block_on, format,
+        server_args::LoginArgs,
     },
     domain::{server_url, text},
     term::browser::Browser,
@@ -31,7 +32,7 @@ impl From<AuthError> for CliError {
 }
 
 /// The name and URL of the selected server.
-fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, Url), CliError> {
+fn resolve(context: &mut Context<'_>, server: Option<&str>) -> CliResult<(String, Url)> {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let server = match server {
@@ -54,7 +55,7 @@ fn resolve(context: &mut Context<'_>, server: Option<&str>) -> Result<(String, U
 }
 
 /// `login`.
-pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> CliResult {
     context.may_act()?;
     let (name, server) = resolve(context, args.at.as_deref())?;
     if server_url::is_cleartext(&server) && !context.global.insecure_http {
@@ -164,7 +165,7 @@ fn open_browser(
 }
 
 /// `logout`.
-pub(in crate::cli) fn logout(context: &mut Context<'_>, at: Option<&str>) -> Result<u8, CliError> {
+pub(in crate::cli) fn logout(context: &mut Context<'_>, at: Option<&str>) -> CliResult {
     context.may_act()?;
     let (name, server) = resolve(context, at)?;
     let logins = context.logins.clone();

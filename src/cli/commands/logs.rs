@@ -1,12 +1,12 @@
 //! `logs`: the history of a task.
 
 use crate::{
-    cli::{CliError, Context, HistoryPrinter, OutputStyle, args::LogsArgs, code},
+    cli::{CliResult, Context, HistoryPrinter, OutputStyle, args::LogsArgs, code},
     domain::HistoryEntry,
 };
 
 /// `logs`.
-pub(in crate::cli) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn logs(context: &mut Context<'_>, logs: &LogsArgs) -> CliResult {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &logs.id)?;
     let now = context.clock.now().wall;

@@ -3,7 +3,7 @@
 use crate::{
     app::{Filter, View},
     cli::{
-        CliError, Context, Targets,
+        CliError, CliResult, Context, Targets,
         args::LsArgs,
         code,
         format::{self, task_title},
@@ -22,7 +22,7 @@ const MAX_PIPED_COLS: usize = 200;
 const FROM_COLUMN: usize = 4;
 
 /// `ls`.
-pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> CliResult {
     let mut reader = context.reader()?;
     let listed = ListFilter {
         all: ls.all,
@@ -90,7 +90,7 @@ struct Wanted<'w> {
 }
 
 impl Wanted<'_> {
-    fn select(&self, mut tasks: Vec<Task>, driver: &DriverInfo) -> Result<Vec<Task>, CliError> {
+    fn select(&self, mut tasks: Vec<Task>, driver: &DriverInfo) -> CliResult<Vec<Task>> {
         let typed = self.ls.filter.join(" ");
         if let Some(error) = Filter::invalid_reason(&typed) {
             return Err(CliError::usage(error));
@@ -128,11 +128,7 @@ impl Wanted<'_> {
     }
 }
 
-fn print_table(
-    context: &mut Context<'_>,
-    tasks: &[Task],
-    driver: &DriverInfo,
-) -> Result<(), CliError> {
+fn print_table(context: &mut Context<'_>, tasks: &[Task], driver: &DriverInfo) -> CliResult<()> {
     let now = context.clock.now().wall;
     let has_callers = tasks.iter().any(|task| task.caller.is_some());
     let head = [

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, Context,
+        CliError, CliResult, Context,
         args::{Cli, ManArgs, NAME},
         code, complete,
         context::write_file,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// `completions`.
-pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Result<u8, CliError> {
+pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> CliResult {
     let script = complete::script(shell);
     if context.global.json {
         let document = json!({"shell": shell.to_string(), "script": script});
@@ -31,7 +31,7 @@ pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Re
 }
 
 /// `man`.
-pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> CliResult {
     let mut root = Cli::command();
     root.build();
     if let Some(dir) = &args.dir {
@@ -55,7 +55,7 @@ pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> Result<u
 }
 
 /// Writes a page for each visible command.
-fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8, CliError> {
+fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> CliResult {
     fs::create_dir_all(dir)
         .map_err(|error| CliError::usage(format!("could not write {}: {error}", dir.display())))?;
     let mut written = Vec::new();
@@ -76,7 +76,7 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> Result<u8
 }
 
 /// The file name and the roff text of a command's page.
-fn page(command: &Command) -> Result<(String, String), CliError> {
+fn page(command: &Command) -> CliResult<(String, String)> {
     let man = Man::new(command.clone().disable_help_subcommand(true))
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
         .manual("longhaul manual");

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{CliError, Context, code},
+    cli::{CliResult, Context, code},
     config,
 };
 
 /// `paths`.
-pub(in crate::cli) fn paths(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(in crate::cli) fn paths(context: &mut Context<'_>) -> CliResult {
     let paths = &context.paths;
     let rows = [
         ("config", config::path().unwrap_or_default()),

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     cli::{
-        CliError, Context, LiveEvent, LiveSession, Targets,
+        CliError, CliResult, Context, LiveEvent, LiveSession, Targets,
         args::ProxyArgs,
         code,
         environment::{block_on, random_bits, tool_timeout},
@@ -43,7 +43,7 @@ const BOTH_CLOSE_WITHIN: Duration = Duration::from_millis(100);
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// `proxy SERVER`.
-pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.named(&args.server)?;
@@ -161,7 +161,7 @@ async fn serve(
     live: &mut LiveSession,
     lines: &mut mpsc::Receiver<ProxyInput>,
     reader: &mut Reader,
-) -> Result<u8, CliError> {
+) -> CliResult {
     // Set once the host has closed its end: what it asked before that still counts.
     let mut ends_at = None;
     loop {
@@ -260,7 +260,7 @@ async fn end(
     context: &mut Context<'_>,
     proxy: &mut Proxy,
     live: &mut LiveSession,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     // What was written since the end of the input: a script may send its requests at once and then only read.
     let mut inputs = vec![end_of_input(Duration::ZERO), ProxyInput::HostClosed];
     loop {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, Context,
+        CliError, CliResult, Context,
         args::{CleanArgs, RmArgs},
         code,
         context::confirm,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// `rm`.
-pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> CliResult {
     if let Some(older_than) = rm.older_than {
         return forget_settled(context, Some(older_than), 0);
     }
@@ -71,7 +71,7 @@ pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> Result<u8, C
 
 /// Asks before running calls are removed whose connection, or process, can't be left without losing them, and before
 /// calls are removed whose results agents wait for.
-fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> Result<(), CliError> {
+fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
     let now = context.clock.now().wall;
     let mut is_loss = false;
     for task in tasks {
@@ -113,7 +113,7 @@ fn ids_of(tasks: &[Task]) -> Vec<&str> {
 }
 
 /// `clean`.
-pub(in crate::cli) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> CliResult {
     forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
 }
 
@@ -123,7 +123,7 @@ fn forget_settled(
     context: &mut Context<'_>,
     older_than: Option<Duration>,
     keep: usize,
-) -> Result<u8, CliError> {
+) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;

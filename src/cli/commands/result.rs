@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
-        CliError, Context,
+        CliError, CliResult, Context,
         args::ResultArgs,
         code,
         context::write_file,
@@ -15,10 +15,7 @@ use crate::{
 };
 
 /// `result`.
-pub(in crate::cli) fn result(
-    context: &mut Context<'_>,
-    which: &ResultArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn result(context: &mut Context<'_>, which: &ResultArgs) -> CliResult {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, &which.id)?;
     let Some(result) = reader.result(&task.id)? else {
@@ -84,7 +81,7 @@ fn block(
     task: &Task,
     result: &str,
     number: u32,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
     let Some(element) = content_element(result, index) else {
         return Err(CliError::usage(format!(

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use crate::{
-    cli::{CliError, Context, args::RemoveSessionsArgs, code, format},
+    cli::{CliError, CliResult, Context, args::RemoveSessionsArgs, code, format},
     domain::{Task, Wall, text},
     engine::stop_unused_keeper,
     store::{DriverLock, ListFilter, Paths, Reader, StoreError},
@@ -33,7 +33,7 @@ fn summarize(paths: &Paths) -> Result<SessionSummary, StoreError> {
 }
 
 /// `sessions list`.
-pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
     let now = context.clock.now().wall;
     let titles = [
         "SESSION",
@@ -92,10 +92,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
 }
 
 /// `sessions rm`.
-pub(in crate::cli) fn remove(
-    context: &mut Context<'_>,
-    remove: &RemoveSessionsArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsArgs) -> CliResult {
     context.may_act()?;
     let all = context.paths.all()?;
     let found = |name: &String| {
@@ -140,7 +137,7 @@ pub(in crate::cli) fn remove(
 }
 
 /// Deletes a session. `flags` select it in a hint.
-fn delete(paths: &Paths, is_forced: bool, flags: &str) -> Result<(), CliError> {
+fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<()> {
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {

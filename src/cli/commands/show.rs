@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
-        CliError, Context, code,
+        CliResult, Context, code,
         format::{self},
         task_document::{DriverInfo, document},
     },
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// `show`.
-pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> Result<u8, CliError> {
+pub(in crate::cli) fn show(context: &mut Context<'_>, id: &str) -> CliResult {
     let mut reader = context.reader()?;
     let task = context.find(&mut reader, id)?;
     if context.global.json {
@@ -156,7 +156,7 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
 }
 
 /// The task's MCP revision, and why it was chosen if the server still uses it.
-fn revision(reader: &mut Reader, task: &Task) -> Result<Option<String>, CliError> {
+fn revision(reader: &mut Reader, task: &Task) -> CliResult<Option<String>> {
     let Some(version) = task.attempt().and_then(|attempt| attempt.version) else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{
-        CliError, Context, LiveSession, Targets,
+        CliResult, Context, LiveSession, Targets,
         arguments::{argument_usage, list_tools},
         code,
         environment::block_on,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// `tools`.
-pub(in crate::cli) fn tools(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(in crate::cli) fn tools(context: &mut Context<'_>) -> CliResult {
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
     let name = server.name.clone();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, Context, args::TraceArgs, code, environment::block_on, format, json as documents,
+        CliError, CliResult, Context, args::TraceArgs, code, environment::block_on, format,
+        json as documents,
     },
     domain::{ServerName, TaskId, TrafficEntry, Wall, is_task_id_prefix, text},
     store::{Lookup, TraceReader},
@@ -16,7 +17,7 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// `trace`.
-pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> CliResult {
     let named = trace.of.as_ref().or(context.global.server.first());
     let (mut reader, task) = match named {
         None => (TraceReader::of_all(&context.paths)?, None),
@@ -56,10 +57,7 @@ pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Res
 }
 
 /// The records of a server, or of a task's server with the task's id.
-fn find_records(
-    context: &Context<'_>,
-    of: &str,
-) -> Result<(TraceReader, Option<TaskId>), CliError> {
+fn find_records(context: &Context<'_>, of: &str) -> CliResult<(TraceReader, Option<TaskId>)> {
     let name = ServerName::new(of);
     let records = TraceReader::of_servers(&context.paths, [&name]);
     let mut reader = context.reader()?;
@@ -91,11 +89,7 @@ fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) ->
     )
 }
 
-fn print(
-    context: &mut Context<'_>,
-    trace: &TraceArgs,
-    entries: &[TrafficEntry],
-) -> Result<(), CliError> {
+fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[TrafficEntry]) -> CliResult<()> {
     for entry in entries {
         if context.global.json {
             let document = serde_json::to_value(entry).unwrap_or_default();

@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 
 use crate::{
     cli::{
-        CliError, Context, LiveEvent, LiveSession, Targets,
+        CliError, CliResult, Context, LiveEvent, LiveSession, Targets,
         args::WaitArgs,
         code,
         environment::block_on,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// `wait`.
-pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> CliResult {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
         return Err(CliError::usage(format!(
@@ -71,7 +71,7 @@ fn named_tasks(
     context: &Context<'_>,
     reader: &mut Reader,
     wait: &WaitArgs,
-) -> Result<Vec<Task>, CliError> {
+) -> CliResult<Vec<Task>> {
     let mut tasks: Vec<Task> = Vec::new();
     if let Some(tag) = &wait.tag {
         tasks = reader.tasks(ListFilter::default())?;
@@ -90,11 +90,7 @@ fn named_tasks(
         .collect())
 }
 
-fn print_ended(
-    context: &mut Context<'_>,
-    reader: &mut Reader,
-    task: &Task,
-) -> Result<(), CliError> {
+fn print_ended(context: &mut Context<'_>, reader: &mut Reader, task: &Task) -> CliResult<()> {
     if context.global.json {
         let document = task_document::document(context, reader, task)?;
         context.terminal.print_json(&document)?;
@@ -121,7 +117,7 @@ async fn wait_for(
     wait: &WaitArgs,
     ended: &mut Vec<Task>,
     open: &mut Vec<Task>,
-) -> Result<Option<CliError>, CliError> {
+) -> CliResult<Option<CliError>> {
     let mut reported: Vec<ServerName> = Vec::new();
     let mut has_retried = false;
     while !is_enough(wait, ended, open) {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        CliError, Context, args::WrapArgs, code, context::confirm, live_session::notify_drivers,
+        CliError, CliResult, Context, args::WrapArgs, code, context::confirm,
+        live_session::notify_drivers,
     },
     config::{
         self, ConfigEdit,
@@ -22,12 +23,12 @@ use crate::{
 };
 
 /// `wrap`.
-pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn wrap(context: &mut Context<'_>, args: &WrapArgs) -> CliResult {
     change(context, args, "wrap", wrap_file)
 }
 
 /// `unwrap`.
-pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn unwrap(context: &mut Context<'_>, args: &WrapArgs) -> CliResult {
     change(context, args, "unwrap", unwrap_file)
 }
 
@@ -36,8 +37,8 @@ fn change(
     context: &mut Context<'_>,
     args: &WrapArgs,
     verb: &str,
-    in_file: fn(&mut Context<'_>, &WrapArgs, WrapFile) -> Result<Vec<String>, CliError>,
-) -> Result<u8, CliError> {
+    in_file: fn(&mut Context<'_>, &WrapArgs, WrapFile) -> CliResult<Vec<String>>,
+) -> CliResult {
     if args.list || args.agent_host.is_none() {
         return list(context, args.agent_host.as_deref());
     }
@@ -65,7 +66,7 @@ fn unwrap_file(
     context: &mut Context<'_>,
     args: &WrapArgs,
     mut file: WrapFile,
-) -> Result<Vec<String>, CliError> {
+) -> CliResult<Vec<String>> {
     let host_file = file.file.clone();
     let fail = |error: WrapError| failed(&host_file, &error);
     let mut backup = Backup::of(&file.target).map_err(fail)?;
@@ -123,7 +124,7 @@ fn unwrap_file(
     Ok(restored)
 }
 
-fn files(args: &WrapArgs) -> Result<Vec<HostFile>, CliError> {
+fn files(args: &WrapArgs) -> CliResult<Vec<HostFile>> {
     let host = args.agent_host.as_deref().unwrap_or_default();
     let files = files_of(Some(host));
     if files.is_empty() {
@@ -148,7 +149,7 @@ fn wrap_file(
     context: &mut Context<'_>,
     args: &WrapArgs,
     mut file: WrapFile,
-) -> Result<Vec<String>, CliError> {
+) -> CliResult<Vec<String>> {
     let host_file = file.file.clone();
     let fail = |error: WrapError| failed(&host_file, &error);
     let entries = file.entries().map_err(fail)?;
@@ -251,7 +252,7 @@ fn announce(context: &mut Context<'_>, entry: &str, report: &EntryReport) -> Opt
 
 /// The path of this program: a host that was started from a menu may not find it by its name. A link stays a link, because
 /// an installer may let it lead to the next version.
-fn program() -> Result<String, CliError> {
+fn program() -> CliResult<String> {
     let called = std::env::args_os().next().map(PathBuf::from);
     let called = called.and_then(|called| {
         if called.components().count() > 1 {
@@ -297,7 +298,7 @@ fn agrees(
     file: &HostFile,
     changes: &[String],
     yes: bool,
-) -> Result<bool, CliError> {
+) -> CliResult<bool> {
     if yes {
         return Ok(true);
     }
@@ -319,7 +320,7 @@ fn save(
     edit: ConfigEdit,
     wrapped: Vec<Replaced>,
     yes: bool,
-) -> Result<bool, CliError> {
+) -> CliResult<bool> {
     let changes: Vec<String> = wrapped.iter().flat_map(|it| file.change(it)).collect();
     if !agrees(context, &file.file, &changes, yes)? {
         return Ok(false);
@@ -346,7 +347,7 @@ fn save(
     Ok(true)
 }
 
-fn list(context: &mut Context<'_>, host: Option<&str>) -> Result<u8, CliError> {
+fn list(context: &mut Context<'_>, host: Option<&str>) -> CliResult {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::start;
 use crate::{
     cli::{
-        CliError, Context, LiveSession, Targets,
+        CliError, CliResult, Context, LiveSession, Targets,
         args::AdoptArgs,
         arguments,
         client_state::adoption_key,
@@ -44,7 +44,7 @@ pub(super) fn adopt_checkpoints(
     reader: &mut Reader,
     args: &AdoptArgs,
     client_id: &str,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let server = Targets::of(context, reader)?.one()?;
     let convention = context.config()?.convention(&server.name);
     let clients = [client_id.to_owned()];
@@ -105,7 +105,7 @@ pub(super) async fn fetch_checkpoints(
     server: &ServerRef,
     client_ids: &[String],
     needed: &[String],
-) -> Result<(Vec<Vec<Checkpoint>>, Vec<Tool>), CliError> {
+) -> CliResult<(Vec<Vec<Checkpoint>>, Vec<Tool>)> {
     let convention = context.config()?.convention(&server.name);
     let mut live = LiveSession::open(context, vec![server.clone()])?;
     let fetch = async {
@@ -136,7 +136,7 @@ fn select(
     listed: Vec<Checkpoint>,
     args: &AdoptArgs,
     server: &ServerRef,
-) -> Result<Vec<Checkpoint>, CliError> {
+) -> CliResult<Vec<Checkpoint>> {
     let Some(id) = &args.server_task else {
         return Ok(listed.into_iter().filter(|it| it.is_unsettled).collect());
     };
@@ -175,7 +175,7 @@ fn make_offer(
     args: &AdoptArgs,
     client_id: &str,
     (tools, convention): (&[Tool], &CheckpointConvention),
-) -> Result<Result<Offer, Checkpoint>, CliError> {
+) -> CliResult<Result<Offer, Checkpoint>> {
     let Some(tool) = checkpoint.tool.clone() else {
         return Ok(Err(checkpoint));
     };
@@ -208,7 +208,7 @@ pub(super) fn complete_arguments(
     pairs: &[String],
     (key, client_id): (&str, &str),
     tool: Option<&Tool>,
-) -> Result<Option<Map<String, Value>>, CliError> {
+) -> CliResult<Option<Map<String, Value>>> {
     let takes_none = tool.is_some_and(|it| it.arguments().len() <= 1);
     if known.is_none() && pairs.is_empty() && !takes_none {
         return Ok(None);
@@ -255,7 +255,7 @@ pub(super) fn start_calls(
     context: &mut Context<'_>,
     server: ServerRef,
     offers: Vec<Offer>,
-) -> Result<Vec<TaskId>, CliError> {
+) -> CliResult<Vec<TaskId>> {
     let name = server.name.clone();
     let limits = context.config()?.default_limits().for_server(&name);
     in_session(context, vec![server], async |context, live| {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{
-        CliError, Context, Targets,
+        CliError, CliResult, Context, Targets,
         args::AdoptArgs,
         client_state::{ClientState, ClientStateError, ClientTask},
         code,
@@ -27,7 +27,7 @@ use crate::{
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// `adopt`.
-pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     if let Some(path) = &adopt.from {
@@ -64,7 +64,7 @@ fn adopt_from_file(
     reader: &mut Reader,
     path: &Path,
     args: &AdoptArgs,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let failed = |error: ClientStateError| {
         CliError::usage(format!("could not import from {}: {error}", path.display()))
     };
@@ -156,7 +156,7 @@ async fn build_offers(
     server: &ServerRef,
     tasks: Vec<ClientTask>,
     pairs: &[String],
-) -> Result<Vec<(ClientTask, Option<Offer>)>, CliError> {
+) -> CliResult<Vec<(ClientTask, Option<Offer>)>> {
     let convention = context.config()?.convention(&server.name);
     let client_of = |task: &ClientTask| task.client_id().unwrap_or_default().to_owned();
     let clients: Vec<String> = tasks.iter().map(client_of).sorted().dedup().collect();

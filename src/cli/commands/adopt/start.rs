@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{CliError, Context, LiveSession, format, task_document},
+    cli::{CliError, CliResult, Context, LiveSession, format, task_document},
     domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
     store::Reader,
 };
@@ -16,7 +16,7 @@ pub(super) fn report_adopted(
     context: &mut Context<'_>,
     reader: &mut Reader,
     ids: &[TaskId],
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     for id in ids {
         let task = context.find(reader, id.as_str())?;
         if context.global.json {
@@ -45,7 +45,7 @@ pub(super) fn require_checkpoint(
     tools: &[Tool],
     name: &str,
     convention: &CheckpointConvention,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let tool = tools.iter().find(|tool| tool.name == name);
     match tool.map(|tool| tool.keeps_checkpoint(tools, convention)) {
         Some(true) => Ok(()),
@@ -63,7 +63,7 @@ pub(super) async fn wait_until_started(
     context: &mut Context<'_>,
     live: &mut LiveSession,
     ids: &[TaskId],
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let has_started = |view: &TaskView| {
         let attempt = view.task.attempt();
         view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)

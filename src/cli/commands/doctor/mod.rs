@@ -5,7 +5,7 @@ mod report;
 mod servers;
 
 use crate::cli::{
-    CliError, Context, code,
+    CliResult, Context, code,
     commands::doctor::{
         machine::{configuration, disk, files, keeper, logins, proxies, sessions, terminal},
         report::{Checks, Severity, print},
@@ -20,7 +20,7 @@ pub(in crate::cli) fn doctor(
     context: &mut Context<'_>,
     is_offline: bool,
     startup_errors: Vec<String>,
-) -> Result<u8, CliError> {
+) -> CliResult {
     let mut checks = Checks::default();
     checks.about("longhaul");
     checks.ok(format!(

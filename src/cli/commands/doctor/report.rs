@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{CliError, Context},
+    cli::{CliResult, Context},
     domain::text,
 };
 
@@ -65,7 +65,7 @@ impl Checks {
     }
 }
 
-pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> Result<(), CliError> {
+pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> CliResult<()> {
     if context.global.json {
         let check = |it: &Check| json!({"of": it.subject, "verdict": <&str>::from(it.severity), "message": it.message, "next": it.next});
         let all: Vec<Value> = checks.all.iter().map(check).collect();

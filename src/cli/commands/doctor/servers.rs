@@ -12,8 +12,8 @@ use url::Url;
 use crate::{
     auth::TokenState,
     cli::{
-        CliError, Context, Targets, commands::doctor::report::Checks, environment::block_on,
-        target::TargetChoice,
+        CliError, CliResult, Context, Targets, commands::doctor::report::Checks,
+        environment::block_on, target::TargetChoice,
     },
     domain::{
         Program, ServerConfig, ServerName, ServerObstacle as Needs, ServerRef, server_url, text,
@@ -51,7 +51,7 @@ fn check_server(
     server: ServerRef,
     url: &str,
     checks: &mut Checks,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     if check_config_obstacle(context, &server.name, checks) {
         return Ok(());
     }
@@ -241,10 +241,7 @@ fn token_state(context: &Context<'_>, url: &str, headers: &[(String, SecretStrin
 }
 
 /// The servers to check: those from `-s`, else all. Each can fail on its own.
-fn probe_targets(
-    context: &Context<'_>,
-    reader: &mut Reader,
-) -> Result<Vec<TargetChoice>, CliError> {
+fn probe_targets(context: &Context<'_>, reader: &mut Reader) -> CliResult<Vec<TargetChoice>> {
     let all = Targets::of(context, reader)?;
     let named = all.names().into_iter().cloned().collect::<Vec<_>>();
     let mut found: Vec<TargetChoice> = all.choices().collect();

@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 use serde_json::json;
 
 use crate::{
-    cli::{CliError, Context, code},
+    cli::{CliError, CliResult, Context, code},
     config,
     store::{self, Paths},
 };
@@ -32,7 +32,7 @@ struct Service {
 }
 
 /// Writes the service and prints the commands that switch it on.
-pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(super) fn install(context: &mut Context<'_>) -> CliResult {
     context.may_act()?;
     let service = Service::of(&context.paths)?;
     let path = service.path()?;
@@ -62,7 +62,7 @@ pub(super) fn install(context: &mut Context<'_>) -> Result<u8, CliError> {
 }
 
 impl Service {
-    fn of(paths: &Paths) -> Result<Self, CliError> {
+    fn of(paths: &Paths) -> CliResult<Self> {
         let program = std::env::current_exe().map_err(|error| {
             let message = format!("could not find the longhaul executable ({error})");
             CliError::new(code::BUG, message)
@@ -89,7 +89,7 @@ impl Service {
         }
     }
 
-    fn path(&self) -> Result<PathBuf, CliError> {
+    fn path(&self) -> CliResult<PathBuf> {
         let dir = match self.manager {
             ServiceManager::Systemd => dirs::config_dir().map(|dir| dir.join("systemd/user")),
             ServiceManager::Launchd => dirs::home_dir().map(|dir| dir.join("Library/LaunchAgents")),
@@ -212,7 +212,7 @@ fn xml(text: &str) -> String {
 }
 
 /// Writes the file, and its directories if they are missing.
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
+fn write(path: &Path, text: &str) -> CliResult<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(|error| {
             let message = format!("could not create {}: {error}", dir.display());

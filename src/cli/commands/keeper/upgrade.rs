@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use serde_json::json;
 
 use crate::{
-    cli::{CliError, Context, code, context::confirm, json as documents},
+    cli::{CliError, CliResult, Context, code, context::confirm, json as documents},
     domain::text,
     engine::{HeldCall, UpgradeOutcome, UpgradeRequest, Upgraded, upgrade_keeper},
 };
@@ -25,7 +25,7 @@ pub(super) fn upgrade(
     now: bool,
     yes: bool,
     to: Option<&Path>,
-) -> Result<u8, CliError> {
+) -> CliResult {
     context.may_act()?;
     // The keeper works in another directory.
     let program = to.map_or_else(std::env::current_exe, std::path::absolute);
@@ -71,7 +71,7 @@ pub(super) fn upgrade(
     }
 }
 
-fn none(context: &mut Context<'_>) -> Result<u8, CliError> {
+fn none(context: &mut Context<'_>) -> CliResult {
     let session = context.paths.session();
     let line =
         format!("no keeper is running for session {session}; the next one will use this version");
@@ -85,7 +85,7 @@ fn report_calls(context: &mut Context<'_>, what: &str, calls: &[HeldCall]) {
     }
 }
 
-fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> Result<u8, CliError> {
+fn report(context: &mut Context<'_>, upgraded: &Upgraded) -> CliResult {
     let Upgraded { status, paused_ms } = upgraded;
     let document = json!({ "keeper": documents::keeper(status), "paused_ms": paused_ms });
     let line = format!(

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    cli::{CliError, Context, live_session::notify_drivers, server_args::AddServerArgs},
+    cli::{CliError, CliResult, Context, live_session::notify_drivers, server_args::AddServerArgs},
     config::{
         self, ConfigEdit, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// `servers add`.
-pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Result<u8, CliError> {
+pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> CliResult {
     context.may_act()?;
     let name = add.name.trim();
     if !is_name(name) {
@@ -61,7 +61,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Res
 }
 
 /// An HTTP server with the headers of the command line.
-fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliError> {
+fn http(context: &Context<'_>, name: &str, url: &str) -> CliResult<Endpoint> {
     let url = server_url::parse(url).map_err(|why| {
         CliError::usage(format!(
             "invalid server URL: {why}; for a stdio server: longhaul servers add {name} -- COMMAND"
@@ -92,7 +92,7 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> Result<Endpoint, CliErr
 }
 
 /// A stdio server. Typing its command line approves it.
-fn program(add: &AddServerArgs) -> Result<Program, CliError> {
+fn program(add: &AddServerArgs) -> CliResult<Program> {
     let mut words = add.command.iter().cloned();
     let variable = |text: &String| {
         let (name, value) = text.split_once('=').filter(|(name, _)| is_variable(name))?;
@@ -122,7 +122,7 @@ fn program(add: &AddServerArgs) -> Result<Program, CliError> {
 }
 
 /// Fails if the configuration has a server with this name.
-fn check_name_is_free(context: &Context<'_>, name: &str) -> Result<(), CliError> {
+fn check_name_is_free(context: &Context<'_>, name: &str) -> CliResult<()> {
     let Some(known) = context.config()?.server(name) else {
         return Ok(());
     };

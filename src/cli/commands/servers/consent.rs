@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, Context, context::must_confirm, live_session::notify_drivers,
+        CliError, CliResult, Context, context::must_confirm, live_session::notify_drivers,
         server_args::ApproveServerArgs,
     },
     config::{
@@ -16,10 +16,7 @@ use crate::{
 };
 
 /// `servers approve`.
-pub(in crate::cli) fn approve(
-    context: &mut Context<'_>,
-    args: &ApproveServerArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn approve(context: &mut Context<'_>, args: &ApproveServerArgs) -> CliResult {
     context.may_act()?;
     let server = context.configured(&ServerName::new(&*args.name)).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
@@ -54,10 +51,7 @@ pub(in crate::cli) fn approve(
 }
 
 /// `servers consent`.
-pub(in crate::cli) fn consent(
-    context: &mut Context<'_>,
-    args: &ApproveServerArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn consent(context: &mut Context<'_>, args: &ApproveServerArgs) -> CliResult {
     context.may_act()?;
     let server = context.config()?.server(&args.name).cloned();
     let Some(server) = server else {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     app::ServerFindings,
     cli::{
-        CliError, Context, code, context::confirm, live_session::notify_drivers,
+        CliError, CliResult, Context, code, context::confirm, live_session::notify_drivers,
         server_args::ImportArgs,
     },
     config::{
@@ -16,10 +16,7 @@ use crate::{
 };
 
 /// `servers import`.
-pub(in crate::cli) fn import(
-    context: &mut Context<'_>,
-    import: &ImportArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn import(context: &mut Context<'_>, import: &ImportArgs) -> CliResult {
     context.may_act()?;
     let files = match &import.file {
         Some(file) => vec![file.clone()],
@@ -58,7 +55,7 @@ pub(in crate::cli) fn import(
 }
 
 /// Prints a line for each entry below the path of its file, or JSON.
-fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> Result<(), CliError> {
+fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> CliResult<()> {
     if context.global.json {
         let document: Vec<Value> = reports
             .iter()

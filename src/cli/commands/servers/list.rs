@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{CliError, Context, code, format},
+    cli::{CliResult, Context, code, format},
     config::consent::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
 };
 
 /// `servers list`.
-pub(in crate::cli) fn list(context: &mut Context<'_>) -> Result<u8, CliError> {
+pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
     let links = context.reader()?.links()?;
     let config = context.config()?;
     let not_configured = links

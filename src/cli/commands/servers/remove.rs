@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, Context, context::must_confirm, live_session::notify_drivers,
+        CliError, CliResult, Context, context::must_confirm, live_session::notify_drivers,
         server_args::RemoveServerArgs,
     },
     config::{self, ConfigEdit},
@@ -13,10 +13,7 @@ use crate::{
 };
 
 /// `servers remove`: from the configuration, and from this session if it has no unfinished tasks there.
-pub(in crate::cli) fn remove(
-    context: &mut Context<'_>,
-    args: &RemoveServerArgs,
-) -> Result<u8, CliError> {
+pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs) -> CliResult {
     context.may_act()?;
     let name = args.name.as_str();
     let mut edit = ConfigEdit::open(config::path())?;
@@ -82,7 +79,7 @@ fn remove_from_session(
     context: &mut Context<'_>,
     name: &str,
     names: &[&ServerName],
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     let Some(lock) = DriverLock::try_take(&context.paths)? else {
         return Err(CliError::usage(format!(
             "session {} still lists the server {name}, because longhaul is running in the background or in another \
@@ -100,7 +97,7 @@ fn remove_from_session(
 }
 
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
-fn unfinished_tasks(context: &Context<'_>, name: &str) -> Result<Vec<(String, usize)>, CliError> {
+fn unfinished_tasks(context: &Context<'_>, name: &str) -> CliResult<Vec<(String, usize)>> {
     let here = (context.paths.session().to_owned(), context.reader()?);
     let is_unfinished = |task: &&Task| is_named(&task.server, name) && task.is_open();
     let mut found = Vec::new();

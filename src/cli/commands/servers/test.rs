@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        CliError, Context, LiveSession, Targets, arguments, code, environment::block_on,
+        CliError, CliResult, Context, LiveSession, Targets, arguments, code, environment::block_on,
         error::worst, json as documents, target::TargetChoice,
     },
     domain::{
@@ -25,7 +25,7 @@ const MAX_NAMED_TOOLS: usize = 4;
 struct TestReport {
     name: ServerName,
     url: String,
-    outcome: Result<TestSuccess, CliError>,
+    outcome: CliResult<TestSuccess>,
 }
 
 struct TestSuccess {
@@ -35,7 +35,7 @@ struct TestSuccess {
 }
 
 /// `servers test`.
-pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> Result<u8, CliError> {
+pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> CliResult {
     let mut reader = context.reader_to_act()?;
     let servers = Targets::of(context, &mut reader)?;
     let named = servers.names().into_iter().cloned().collect::<Vec<_>>();
@@ -79,7 +79,7 @@ pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> Res
     Ok(worst(codes.into_iter()))
 }
 
-fn test_one(context: &mut Context<'_>, server: ServerRef) -> Result<TestReport, CliError> {
+fn test_one(context: &mut Context<'_>, server: ServerRef) -> CliResult<TestReport> {
     let name = server.name.clone();
     let configured = context.config()?.entry(&name);
     let url = server
@@ -117,7 +117,7 @@ async fn reach(
     live: &mut LiveSession,
     name: &ServerName,
     is_program: bool,
-) -> Result<(), CliError> {
+) -> CliResult<()> {
     // The engine limits the handshake, but not how long a host waits for an answer.
     let within = std::time::Duration::from_secs(if is_program { 360 } else { 60 });
     let request = SessionRequest::Forward {
@@ -188,7 +188,7 @@ fn document(report: &TestReport) -> Value {
     documents::with(document, more)
 }
 
-fn print(context: &mut Context<'_>, report: &TestReport) -> Result<(), CliError> {
+fn print(context: &mut Context<'_>, report: &TestReport) -> CliResult<()> {
     let name = report.name.as_str();
     let success = match &report.outcome {
         Ok(success) => success,

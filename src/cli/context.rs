@@ -47,6 +47,15 @@ impl Context<'_> {
         self.terminal.print(line)
     }
 
+    /// [`Self::print`] for each line.
+    pub(super) fn print_lines(
+        &mut self,
+        lines: impl IntoIterator<Item: AsRef<str>>,
+    ) -> CliResult<()> {
+        let mut lines = lines.into_iter();
+        lines.try_for_each(|line| self.print(line.as_ref()))
+    }
+
     /// Prints a line on stderr unless `--quiet` is set.
     pub(super) fn info(&mut self, line: &str) {
         self.terminal.info(line);

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
+use tokio::runtime::Runtime;
+
 use crate::{
     auth::{Keychain, Logins},
     cli::{CliError, CliResult},
@@ -52,13 +54,16 @@ pub(super) fn keychain(defaults: Option<&config::Defaults>) -> Keychain {
     Keychain::desktop()
 }
 
+/// A runtime for a command that uses the engine.
+pub(super) fn runtime() -> CliResult<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build();
+    runtime.map_err(CliError::bug("start a runtime"))
+}
+
 /// Runs a command that uses the engine, on a runtime of its own.
 pub(super) fn block_on<T>(work: impl Future<Output = CliResult<T>>) -> CliResult<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CliError::bug("start a runtime"))?;
-    runtime.block_on(work)
+    runtime()?.block_on(work)
 }
 
 /// Ends server processes if this process is killed; without the path of this program it can't.

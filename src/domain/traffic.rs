@@ -63,7 +63,7 @@ pub enum TrafficKind {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         data: String,
         /// Missing bytes of the text.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         left_out: u64,
     },
     /// The head of an HTTP response.
@@ -87,7 +87,7 @@ pub enum TrafficKind {
         /// Its data.
         data: String,
         /// Missing bytes of the text.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         left_out: u64,
     },
     /// The body of a response that isn't a stream.
@@ -95,7 +95,7 @@ pub enum TrafficKind {
         /// Its text.
         data: String,
         /// Missing bytes of the text.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         left_out: u64,
     },
     /// A line on stdin or stdout of a stdio server.
@@ -103,7 +103,7 @@ pub enum TrafficKind {
         /// The line.
         data: String,
         /// Missing bytes of the text.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         left_out: u64,
     },
     /// The end of an exchange.
@@ -118,12 +118,8 @@ pub enum TrafficKind {
     },
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[expect(

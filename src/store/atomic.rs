@@ -7,12 +7,12 @@ use std::{
     path::Path,
 };
 
-use super::StoreError;
+use super::{StoreError, StoreResult};
 
 /// Writes `bytes` to `path` through a temporary file: after a crash it has the old or the new content.
 ///
 /// The file gets mode 0600. Fails with [`StoreError::CannotWrite`].
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> StoreResult<()> {
     let directory = directory_of(path);
     let write = || {
         let mut file = tempfile::NamedTempFile::new_in(directory)?;

@@ -7,6 +7,9 @@ use rusqlite::ErrorCode;
 use super::limit::has_met_file_size_limit;
 use crate::domain::text;
 
+/// What working with the session's files returns.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 /// Why the session's files could not be used; each message follows "could not".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

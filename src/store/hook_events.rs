@@ -14,7 +14,7 @@
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use super::{
-    Paths, StoreError,
+    Paths, StoreError, StoreResult,
     rows::{all, execute, first},
     schema,
 };
@@ -47,7 +47,7 @@ pub struct HookEvents {
 
 impl HookEvents {
     /// Opens the events of a session. Fails with [`StoreError::CannotWrite`] and [`StoreError::Damaged`].
-    pub fn open(paths: &Paths) -> Result<Self, StoreError> {
+    pub fn open(paths: &Paths) -> StoreResult<Self> {
         let path = paths.db();
         let connection = schema::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| StoreError::writing(&path, &error))?;
@@ -55,7 +55,7 @@ impl HookEvents {
     }
 
     /// Claims the oldest waiting event.
-    pub fn claim(&mut self) -> Result<Option<HookEvent>, StoreError> {
+    pub fn claim(&mut self) -> StoreResult<Option<HookEvent>> {
         let sql = "UPDATE hook_event SET state = ?1 WHERE number = \
                    (SELECT number FROM hook_event WHERE state = ?2 ORDER BY number LIMIT 1) \
                    RETURNING number, task, needs_you";
@@ -81,7 +81,7 @@ impl HookEvents {
     }
 
     /// Records that the hook of a claimed event was started, or failed to start.
-    pub fn started(&mut self, event: &HookEvent) -> Result<(), StoreError> {
+    pub fn started(&mut self, event: &HookEvent) -> StoreResult<()> {
         self.ask(|connection| {
             let sql = "UPDATE hook_event SET state = ?1 WHERE number = ?2";
             execute(connection, sql, params![STARTED, event.number]).map(drop)
@@ -89,7 +89,7 @@ impl HookEvents {
     }
 
     /// The tasks whose events were claimed by a process that died then; they are not claimed again.
-    pub fn give_up_claims(&mut self) -> Result<Vec<String>, StoreError> {
+    pub fn give_up_claims(&mut self) -> StoreResult<Vec<String>> {
         self.ask(|connection| {
             let sql = "UPDATE hook_event SET state = ?1 WHERE state = ?2 RETURNING task";
             all(connection, sql, [STARTED, CLAIMED], |row| row.get(0))
@@ -97,19 +97,14 @@ impl HookEvents {
     }
 
     /// Adds an event that is not part of the task's record, named by `what`.
-    pub fn add(
-        &mut self,
-        task: &TaskId,
-        what: &str,
-        occasion: NotifyReason,
-    ) -> Result<(), StoreError> {
+    pub fn add(&mut self, task: &TaskId, what: &str, occasion: NotifyReason) -> StoreResult<()> {
         self.ask(|connection| insert(connection, task, what, occasion).map(drop))
     }
 
     fn ask<T>(
         &mut self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         question(&self.connection).map_err(|error| StoreError::writing(&self.path, &error))
     }
 }

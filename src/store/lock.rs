@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Paths, StoreError,
+    Paths, StoreError, StoreResult,
     error::plain,
     paths::{check_file, companion, modified_at, open_own_file, system_time},
 };
@@ -22,7 +22,7 @@ impl StartLock {
     /// Takes the lock if it is free.
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
+    pub fn try_take(paths: &Paths) -> StoreResult<Option<Self>> {
         Ok(try_lock(&paths.start_lock())?.map(Self))
     }
 }
@@ -35,7 +35,7 @@ impl Drop for StartLock {
 }
 
 /// Opens a file and locks it; `None` if another process holds it.
-pub(super) fn try_lock(path: &Path) -> Result<Option<File>, StoreError> {
+pub(super) fn try_lock(path: &Path) -> StoreResult<Option<File>> {
     let file = open_own_file(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -56,7 +56,7 @@ pub struct DriverLock {
 
 impl DriverLock {
     /// Takes the lock if it is free, and writes our process id into it.
-    pub fn try_take(paths: &Paths) -> Result<Option<Self>, StoreError> {
+    pub fn try_take(paths: &Paths) -> StoreResult<Option<Self>> {
         let path = paths.lock();
         let mut file = loop {
             let Some(file) = try_lock(&path)? else {
@@ -103,7 +103,7 @@ impl DriverLock {
     /// Removes every file of the session except quarantined copies, and releases the lock.
     ///
     /// Fails with [`StoreError::CannotOpen`].
-    pub fn remove_session(self, paths: &Paths) -> Result<(), StoreError> {
+    pub fn remove_session(self, paths: &Paths) -> StoreResult<()> {
         let trace = paths.trace_dir();
         gone(&trace, fs::remove_dir_all(&trace))?;
         let db = paths.db();
@@ -133,7 +133,7 @@ impl DriverLock {
 }
 
 /// A file or directory that was not there counts as removed.
-fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), StoreError> {
+fn gone(path: &Path, removed: std::io::Result<()>) -> StoreResult<()> {
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::open_io(path)(error)),
         _ => Ok(()),

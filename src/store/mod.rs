@@ -22,7 +22,7 @@ mod trace;
 mod writer;
 
 pub use atomic::{create_atomically, directory_of, write_atomically};
-pub use error::StoreError;
+pub use error::{StoreError, StoreResult};
 pub use hook_events::{HookEvent, HookEvents};
 pub use limit::survive_file_size_limit;
 pub use lock::{DriverLock, StartLock, process_state};

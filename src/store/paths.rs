@@ -14,7 +14,7 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::StoreError;
+use super::{StoreError, StoreResult};
 use crate::domain::{ServerName, Wall};
 
 /// The number of the protocol on the socket. The socket's path carries it, so a client never talks to a keeper that it
@@ -33,7 +33,7 @@ const NAME_LIMIT: usize = 64;
 const SOCKET_PATH_LIMIT: usize = 100;
 
 /// The given directory, or the system's default.
-fn wanted_dir(state_dir: Option<PathBuf>) -> Result<PathBuf, StoreError> {
+fn wanted_dir(state_dir: Option<PathBuf>) -> StoreResult<PathBuf> {
     if let Some(dir) = state_dir {
         return Ok(dir);
     }
@@ -56,7 +56,7 @@ impl Paths {
     ///
     /// Without `state_dir` they are in the system's state directory. Fails with
     /// [`StoreError::BadName`], [`StoreError::NoHome`], [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
+    pub fn resolve(state_dir: Option<PathBuf>, session: &str) -> StoreResult<Self> {
         if !is_session_name(session) {
             return Err(StoreError::BadName(session.to_owned()));
         }
@@ -111,7 +111,7 @@ impl Paths {
     /// The files of `session` in a directory that could not be opened, for error messages; creates nothing.
     ///
     /// Fails with [`StoreError::NoHome`].
-    pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> Result<Self, StoreError> {
+    pub fn unopened(state_dir: Option<PathBuf>, session: &str) -> StoreResult<Self> {
         let dir = wanted_dir(state_dir)?;
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
         let socket_stem = dir.join("sessions").join(session);
@@ -174,7 +174,7 @@ impl Paths {
     /// Opens the log file for appending.
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn open_log(&self) -> Result<fs::File, StoreError> {
+    pub fn open_log(&self) -> StoreResult<fs::File> {
         open_own(&self.log(), OpenOptions::new().append(true))
     }
 
@@ -191,7 +191,7 @@ impl Paths {
     /// Notes that a screen shows the session now.
     ///
     /// Fails with [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn note_watched(&self, now: Wall) -> Result<(), StoreError> {
+    pub fn note_watched(&self, now: Wall) -> StoreResult<()> {
         let path = self.watched();
         let file = open_own_file(&path)?;
         file.set_modified(system_time(now))
@@ -225,19 +225,19 @@ impl Paths {
     }
 
     /// Every session of the state directory, by name. Fails with [`StoreError::CannotOpen`].
-    pub fn all(&self) -> Result<Vec<Self>, StoreError> {
+    pub fn all(&self) -> StoreResult<Vec<Self>> {
         let paths = |name: String| Self::resolve(Some(self.dir.clone()), &name).ok();
         Ok(self.names()?.into_iter().filter_map(paths).collect())
     }
 
     /// The names of damaged files that were moved aside, without `.db`. Fails with [`StoreError::CannotOpen`].
-    pub fn quarantined(&self) -> Result<Vec<String>, StoreError> {
+    pub fn quarantined(&self) -> StoreResult<Vec<String>> {
         let mut names = self.names()?;
         names.retain(|name| name.contains(".damaged-"));
         Ok(names)
     }
 
-    fn names(&self) -> Result<Vec<String>, StoreError> {
+    fn names(&self) -> StoreResult<Vec<String>> {
         let dir = self.sessions_dir();
         let entries = fs::read_dir(&dir).map_err(StoreError::open_io(&dir))?;
         let name = |entry: fs::DirEntry| {
@@ -287,7 +287,7 @@ fn file_name(name: &str) -> String {
 }
 
 /// Creates a private directory or checks that it is one; removes other users' access.
-pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
+pub(super) fn own_directory(path: &Path) -> StoreResult<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(StoreError::open_io(path)(error));
@@ -309,7 +309,7 @@ pub(super) fn own_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
+fn check_owner(path: &Path, found: &fs::Metadata) -> StoreResult<()> {
     if found.uid() == rustix::process::geteuid().as_raw() {
         Ok(())
     } else {
@@ -318,7 +318,7 @@ fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
 }
 
 /// Whether a regular file of this user is at `path`; anything else is an error.
-pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError> {
+pub(super) fn check_file(path: &Path) -> StoreResult<Option<fs::Metadata>> {
     use std::os::unix::fs::FileTypeExt as _;
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -342,7 +342,7 @@ pub(super) fn check_file(path: &Path) -> Result<Option<fs::Metadata>, StoreError
 }
 
 /// Opens a regular file of this user for writing, creating it with mode 0600.
-pub(super) fn open_own_file(path: &Path) -> Result<fs::File, StoreError> {
+pub(super) fn open_own_file(path: &Path) -> StoreResult<fs::File> {
     open_own(path, OpenOptions::new().read(true).write(true))
 }
 
@@ -352,7 +352,7 @@ pub fn open_directly(path: &Path, how: &mut OpenOptions) -> io::Result<fs::File>
     how.custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-fn open_own(path: &Path, how: &mut OpenOptions) -> Result<fs::File, StoreError> {
+fn open_own(path: &Path, how: &mut OpenOptions) -> StoreResult<fs::File> {
     check_file(path)?;
     // Checked above for a clear message; this also holds if something is put there in between.
     let file = open_directly(path, how.create(true).mode(0o600));
@@ -375,7 +375,7 @@ pub(super) fn companion(db: &Path, suffix: &str) -> PathBuf {
 
 /// SQLite deletes a log beside an empty or missing file, even when it only reads; its contents would be
 /// lost.
-pub(super) fn check_whole(db: &Path) -> Result<(), StoreError> {
+pub(super) fn check_whole(db: &Path) -> StoreResult<()> {
     // The log first: a process that creates a session now writes the file before the log.
     let log = check_file(&companion(db, "-wal"))?.map_or(0, |found| found.len());
     let why = match check_file(db)?.map_or(0, |found| found.len()) {
@@ -395,7 +395,7 @@ fn socket_at(stem: &Path, contract: u32) -> PathBuf {
 
 /// The path of sockets whose own path is too long, the same for every process of this user. Not in `XDG_RUNTIME_DIR`,
 /// which disappears when the user logs out.
-fn short_stem(beside: &Path) -> Result<PathBuf, StoreError> {
+fn short_stem(beside: &Path) -> StoreResult<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let dir = Path::new("/tmp").join(format!("longhaul-{user}"));
     own_directory(&dir)?;
@@ -410,7 +410,7 @@ fn fnv(bytes: &[u8]) -> u64 {
 }
 
 /// Renames `from`, if it exists, to a free name.
-pub(super) fn set_aside(from: &Path, to: &Path) -> Result<(), StoreError> {
+pub(super) fn set_aside(from: &Path, to: &Path) -> StoreResult<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(StoreError::cannot_set_aside(from, &error))

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    StoreError,
+    StoreError, StoreResult,
     atomic::write_atomically,
     error::{CHECK_PERMISSIONS, plain},
     lock::try_lock,
@@ -54,7 +54,7 @@ impl PrivateFile {
     ///
     /// # Errors
     /// [`StoreError::Refused`], [`StoreError::CannotRead`], and [`StoreError::Damaged`] if it is too large.
-    pub fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn read(&self) -> StoreResult<Option<Vec<u8>>> {
         let Some(found) = check_file(&self.path)? else {
             return Ok(None);
         };
@@ -82,7 +82,7 @@ impl PrivateFile {
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn try_hold(&self) -> Result<Option<Held>, StoreError> {
+    pub fn try_hold(&self) -> StoreResult<Option<Held>> {
         let lock = try_lock(&self.path.with_extension("lock"))?;
         Ok(lock.map(|file| Held { _lock: file }))
     }
@@ -91,7 +91,7 @@ impl PrivateFile {
     ///
     /// # Errors
     /// [`StoreError::CannotWrite`].
-    pub fn write(&self, _held: &Held, bytes: &[u8]) -> Result<(), StoreError> {
+    pub fn write(&self, _held: &Held, bytes: &[u8]) -> StoreResult<()> {
         write_atomically(&self.path, bytes)
     }
 
@@ -99,7 +99,7 @@ impl PrivateFile {
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].
-    pub fn set_aside(&self, _held: &Held) -> Result<PathBuf, StoreError> {
+    pub fn set_aside(&self, _held: &Held) -> StoreResult<PathBuf> {
         let mut name = self.path.with_extension("damaged.json");
         let mut number = 1;
         while name.exists() {

@@ -8,14 +8,14 @@ use std::{
 use crate::{
     domain::Wall,
     store::{
-        Paths, StoreError,
+        Paths, StoreResult,
         atomic::sync_directory,
         paths::{companion, set_aside},
     },
 };
 
 /// Renames the file and its companions and returns the new name.
-pub(super) fn quarantine(paths: &Paths, now: Wall) -> Result<PathBuf, StoreError> {
+pub(super) fn quarantine(paths: &Paths, now: Wall) -> StoreResult<PathBuf> {
     let (db, place) = (paths.db(), free_place(paths, now));
     // The file first: if the process dies in between, the next start finds and quarantines the log.
     for suffix in ["", "-wal", "-shm"] {

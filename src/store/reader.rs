@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 
 use super::{
-    Paths, StoreError,
+    Paths, StoreError, StoreResult,
     error::passed_over,
     paths::{check_file, check_whole, companion},
     schema,
@@ -76,7 +76,7 @@ impl Reader {
     /// Without a file the session is empty, and the next query looks again. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotRead`] and [`StoreError::Damaged`], as every query does; one
     /// about a single record also with [`StoreError::NotUnderstood`].
-    pub fn open(paths: &Paths) -> Result<Self, StoreError> {
+    pub fn open(paths: &Paths) -> StoreResult<Self> {
         let mut reader = Self {
             path: paths.db(),
             ..Self::default()
@@ -86,7 +86,7 @@ impl Reader {
     }
 
     /// The connection, once there is a file with tables in it.
-    fn connection(&mut self) -> Result<Option<&Connection>, StoreError> {
+    fn connection(&mut self) -> StoreResult<Option<&Connection>> {
         // A damaged file is moved aside while others read it; new data is in its replacement.
         let found = check_file(&self.path)?.map(|found| (found.dev(), found.ino()));
         if self.is_makeshift || found.is_some() && found != self.identity {
@@ -124,7 +124,7 @@ impl Reader {
         &mut self,
         empty: T,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let answer = match self.connection()? {
             Some(connection) => question(connection),
             None => Ok(empty),
@@ -139,7 +139,7 @@ impl Reader {
     }
 
     /// The tasks, newest first; [`Self::notice`] reports those that cannot be parsed.
-    pub fn tasks(&mut self, filter: ListFilter) -> Result<Vec<Task>, StoreError> {
+    pub fn tasks(&mut self, filter: ListFilter) -> StoreResult<Vec<Task>> {
         let limit = filter.limit.and_then(|limit| i64::try_from(limit).ok());
         self.list(
             "SELECT body FROM task WHERE ?1 OR forgotten_at IS NULL \
@@ -152,7 +152,7 @@ impl Reader {
         &mut self,
         sql: &str,
         given: impl rusqlite::Params,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> StoreResult<Vec<T>> {
         let mut passed_over = 0;
         let records = self.ask(Vec::new(), |connection| {
             records(connection, sql, given, &mut passed_over)
@@ -167,7 +167,7 @@ impl Reader {
     }
 
     /// The task whose id begins with `prefix`; a forgotten one only if no other does.
-    pub fn task(&mut self, prefix: &str) -> Result<Lookup, StoreError> {
+    pub fn task(&mut self, prefix: &str) -> StoreResult<Lookup> {
         if !is_task_id_prefix(prefix) {
             return Ok(Lookup::None);
         }
@@ -198,7 +198,7 @@ impl Reader {
     }
 
     /// The task that used a `--once` key before, forgotten or not.
-    pub fn once(&mut self, key: &str) -> Result<Option<TaskId>, StoreError> {
+    pub fn once(&mut self, key: &str) -> StoreResult<Option<TaskId>> {
         self.ask(None, |connection| {
             let sql = "SELECT id FROM task WHERE once = ?1 ORDER BY created_at DESC LIMIT 1";
             let found: Option<String> = first(connection, sql, [key], |row| row.get(0))?;
@@ -211,7 +211,7 @@ impl Reader {
     pub fn server_tasks(
         &mut self,
         server: &ServerName,
-    ) -> Result<Vec<(String, TaskId, bool)>, StoreError> {
+    ) -> StoreResult<Vec<(String, TaskId, bool)>> {
         self.ask(Vec::new(), |connection| {
             let sql = "SELECT body ->> 'server_task_id', id, forgotten_at IS NOT NULL FROM task \
                        WHERE CASE WHEN json_valid(body) THEN body ->> 'server' = ?1 \
@@ -226,7 +226,7 @@ impl Reader {
     }
 
     /// Changes whenever another process has written to the file; `None` without a file.
-    pub fn version(&mut self) -> Result<Option<Version>, StoreError> {
+    pub fn version(&mut self) -> StoreResult<Option<Version>> {
         let version = self.ask(None, |connection| {
             first(connection, "PRAGMA data_version", [], |row| row.get(0))
         })?;
@@ -234,7 +234,7 @@ impl Reader {
     }
 
     /// The servers by name; [`Self::notice`] reports those that cannot be parsed.
-    pub fn links(&mut self) -> Result<Vec<LinkRecord>, StoreError> {
+    pub fn links(&mut self) -> StoreResult<Vec<LinkRecord>> {
         self.list("SELECT body FROM link ORDER BY name", [])
     }
 
@@ -246,7 +246,7 @@ impl Reader {
         task: &TaskId,
         after_seq: u64,
         limit: usize,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
+    ) -> StoreResult<Vec<HistoryEntry>> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
@@ -266,11 +266,7 @@ impl Reader {
     }
 
     /// The milestones of a task after a history entry, oldest first. Rows that hold nothing but progress are not read.
-    pub fn milestones(
-        &mut self,
-        task: &TaskId,
-        after_seq: u64,
-    ) -> Result<Vec<Milestone>, StoreError> {
+    pub fn milestones(&mut self, task: &TaskId, after_seq: u64) -> StoreResult<Vec<Milestone>> {
         self.ask(Vec::new(), |connection| {
             let mut milestones = Vec::new();
             let mut query = connection.prepare_cached(
@@ -288,11 +284,7 @@ impl Reader {
     }
 
     /// The newest `count` history entries of a task, oldest first; gaps as in [`Self::history`].
-    pub fn history_tail(
-        &mut self,
-        task: &TaskId,
-        count: usize,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
+    pub fn history_tail(&mut self, task: &TaskId, count: usize) -> StoreResult<Vec<HistoryEntry>> {
         self.ask(Vec::new(), |connection| {
             let mut entries = Vec::new();
             let mut query = connection.prepare_cached(
@@ -313,14 +305,14 @@ impl Reader {
 
     /// The newest event ids in the history of a task's current attempt, oldest first, as restored at the start
     /// ([`RestoredTask`](super::RestoredTask)).
-    pub fn recent_ids(&mut self, task: &Task) -> Result<Vec<EventId>, StoreError> {
+    pub fn recent_ids(&mut self, task: &Task) -> StoreResult<Vec<EventId>> {
         self.ask(Vec::new(), |connection| {
             recent_ids(connection, task, &mut 0)
         })
     }
 
     /// The result of a task: the JSON text of a CallToolResult as the server sent it.
-    pub fn result(&mut self, task: &TaskId) -> Result<Option<String>, StoreError> {
+    pub fn result(&mut self, task: &TaskId) -> StoreResult<Option<String>> {
         self.ask(None, |connection| {
             let sql = "SELECT json FROM result WHERE task = ?1";
             first(connection, sql, [task.as_str()], |row| {
@@ -332,7 +324,7 @@ impl Reader {
     }
 
     /// The errors that SQLite finds in the file, at most a few lines; read-only. Empty for an intact file.
-    pub fn check(&mut self) -> Result<Vec<String>, StoreError> {
+    pub fn check(&mut self) -> StoreResult<Vec<String>> {
         self.ask(Vec::new(), |connection| {
             let found: Vec<String> =
                 all(connection, "PRAGMA quick_check(5)", [], |row| row.get(0))?;
@@ -341,7 +333,7 @@ impl Reader {
     }
 
     /// When a driver last saved; `None` for an empty session.
-    pub fn saved_at(&mut self) -> Result<Option<Wall>, StoreError> {
+    pub fn saved_at(&mut self) -> StoreResult<Option<Wall>> {
         self.ask(None, |connection| {
             let sql = "SELECT value FROM meta WHERE key = 'saved_at'";
             first(connection, sql, [], |row| row.get(0).map(Wall))

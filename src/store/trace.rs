@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Paths, StoreError,
+    Paths, StoreError, StoreResult,
     paths::{check_file, open_own_file, own_directory},
 };
 use crate::domain::{ServerName, TrafficEntry};
@@ -43,11 +43,11 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn open(paths: &Paths, server: &ServerName) -> Result<Self, StoreError> {
+    pub fn open(paths: &Paths, server: &ServerName) -> StoreResult<Self> {
         Self::limited(paths, server, FILE_BYTES)
     }
 
-    fn limited(paths: &Paths, server: &ServerName, limit: u64) -> Result<Self, StoreError> {
+    fn limited(paths: &Paths, server: &ServerName, limit: u64) -> StoreResult<Self> {
         own_directory(&paths.trace_dir())?;
         let [older, path] = paths.trace(server);
         let reader = TraceReader::of_servers(paths, [server]);
@@ -67,7 +67,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`StoreError::CannotWrite`], and as [`Self::open`] for a new file.
-    pub fn append(&mut self, mut entry: TrafficEntry) -> Result<(), StoreError> {
+    pub fn append(&mut self, mut entry: TrafficEntry) -> StoreResult<()> {
         entry.exchange = entry.exchange.saturating_add(self.exchanges);
         let mut line = serde_json::to_vec(&entry).unwrap_or_default();
         line.push(b'\n');
@@ -85,7 +85,7 @@ impl TraceWriter {
 }
 
 /// Opens a file for appending and ends a line that a crash has truncated.
-fn begin(path: &Path) -> Result<(File, u64), StoreError> {
+fn begin(path: &Path) -> StoreResult<(File, u64)> {
     let failed = StoreError::open_io(path);
     let mut file = open_own_file(path)?;
     let mut bytes = file.seek(SeekFrom::End(0)).map_err(&failed)?;
@@ -136,7 +136,7 @@ impl TraceReader {
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].
-    pub fn of_all(paths: &Paths) -> Result<Self, StoreError> {
+    pub fn of_all(paths: &Paths) -> StoreResult<Self> {
         let mut all = Self::of_servers(paths, []);
         all.take_in(paths)?;
         Ok(all)
@@ -146,7 +146,7 @@ impl TraceReader {
     ///
     /// # Errors
     /// [`StoreError::CannotOpen`].
-    pub fn take_in(&mut self, paths: &Paths) -> Result<(), StoreError> {
+    pub fn take_in(&mut self, paths: &Paths) -> StoreResult<()> {
         let dir = paths.trace_dir();
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
@@ -174,7 +174,7 @@ impl TraceReader {
     ///
     /// # Errors
     /// [`StoreError::Refused`] and [`StoreError::CannotOpen`].
-    pub fn read(&mut self) -> Result<Vec<TrafficEntry>, StoreError> {
+    pub fn read(&mut self) -> StoreResult<Vec<TrafficEntry>> {
         let mut entries = Vec::new();
         for record in &mut self.records {
             record.read(&mut entries)?;
@@ -194,7 +194,7 @@ impl TraceReader {
         count: usize,
         bytes: usize,
         is_wanted: impl Fn(&TrafficEntry) -> bool,
-    ) -> Result<Vec<TrafficEntry>, StoreError> {
+    ) -> StoreResult<Vec<TrafficEntry>> {
         let mut newest = Vec::new();
         for record in &self.records {
             let mut left = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -217,7 +217,7 @@ impl TraceReader {
 }
 
 /// The last bytes of a file, from the start of a line; empty without a file.
-fn end_of(path: &Path, bytes: u64) -> Result<Vec<u8>, StoreError> {
+fn end_of(path: &Path, bytes: u64) -> StoreResult<Vec<u8>> {
     let Some((mut file, _)) = open(path)? else {
         return Ok(Vec::new());
     };
@@ -236,7 +236,7 @@ fn end_of(path: &Path, bytes: u64) -> Result<Vec<u8>, StoreError> {
 }
 
 /// Opens a file for reading and returns its inode; `None` without a file.
-fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
+fn open(path: &Path) -> StoreResult<Option<(File, u64)>> {
     let failed = StoreError::open_io(path);
     if check_file(path)?.is_none() {
         return Ok(None);
@@ -267,7 +267,7 @@ impl Record {
         }
     }
 
-    fn read(&mut self, entries: &mut Vec<TrafficEntry>) -> Result<(), StoreError> {
+    fn read(&mut self, entries: &mut Vec<TrafficEntry>) -> StoreResult<()> {
         let is_first = self.file.is_none();
         // The rest of the file that was read last, which may be the older one by now.
         self.read_on(entries)?;
@@ -285,7 +285,7 @@ impl Record {
         self.read_on(entries)
     }
 
-    fn read_on(&mut self, entries: &mut Vec<TrafficEntry>) -> Result<(), StoreError> {
+    fn read_on(&mut self, entries: &mut Vec<TrafficEntry>) -> StoreResult<()> {
         let Some((file, _)) = &mut self.file else {
             return Ok(());
         };

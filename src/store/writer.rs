@@ -14,7 +14,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, params};
 
 use super::{
-    Paths, StoreError,
+    Paths, StoreError, StoreResult,
     error::{
         PERMIT, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
         passed_over,
@@ -110,7 +110,7 @@ impl Writer {
     /// The caller holds the driver's lock. A damaged file is quarantined, which a notice reports, and a new one
     /// takes its place. `now` names that file and decides which forgotten tasks are purged. Fails with
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
-    pub fn open(paths: &Paths, now: Wall) -> Result<Opened, StoreError> {
+    pub fn open(paths: &Paths, now: Wall) -> StoreResult<Opened> {
         let db = paths.db();
         let mut notices = Vec::new();
         let opened = match check_whole(&db).and_then(|()| Self::try_open(&db, now)) {
@@ -139,7 +139,7 @@ impl Writer {
         })
     }
 
-    fn try_open(db: &Path, now: Wall) -> Result<(Self, Restored, u64), StoreError> {
+    fn try_open(db: &Path, now: Wall) -> StoreResult<(Self, Restored, u64)> {
         make_private(db)?;
         for suffix in ["-wal", "-shm"] {
             check_file(&companion(db, suffix))?;
@@ -250,7 +250,7 @@ impl Writer {
         rows: impl IntoIterator<Item = &'r Row>,
         durability: Durability,
         now: Wall,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.check_place()?;
         self.write(rows, durability, now)
             .map_err(|error| StoreError::writing(&self.path, &error))
@@ -304,7 +304,7 @@ impl Writer {
     /// Removes a server from the session; its tasks stay. `false` if the session has no such server.
     ///
     /// Fails as [`Self::save`] does.
-    pub fn remove_link(&mut self, name: &ServerName) -> Result<bool, StoreError> {
+    pub fn remove_link(&mut self, name: &ServerName) -> StoreResult<bool> {
         self.check_place()?;
         let removed = self
             .connection
@@ -314,7 +314,7 @@ impl Writer {
     }
 
     /// A deleted file accepts every write and keeps none.
-    fn check_place(&self) -> Result<(), StoreError> {
+    fn check_place(&self) -> StoreResult<()> {
         let why = match fs::symlink_metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
             Ok(_) => "it was replaced by another file while longhaul ran",
@@ -515,7 +515,7 @@ fn trouble(db: &Path, error: &rusqlite::Error) -> StoreError {
 /// Whether pages are missing at the end of the file, which SQLite reads as zeros.
 ///
 /// A log may hold them: a full disk can stop a checkpoint anywhere. Then only the integrity check can tell.
-fn is_cut(db: &Path, connection: &Connection) -> Result<bool, StoreError> {
+fn is_cut(db: &Path, connection: &Connection) -> StoreResult<bool> {
     let length =
         |path: &Path| Ok::<_, StoreError>(check_file(path)?.map_or(0, |found| found.len()));
     if length(&companion(db, "-wal"))? > 0 {
@@ -531,7 +531,7 @@ fn is_cut(db: &Path, connection: &Connection) -> Result<bool, StoreError> {
 /// Creates the file with mode 0600, or removes other users' access.
 ///
 /// An existing file is not opened: closing it would drop the locks of every connection of this process.
-fn make_private(db: &Path) -> Result<(), StoreError> {
+fn make_private(db: &Path) -> StoreResult<()> {
     let fail = StoreError::open_io(db);
     match check_file(db)? {
         None => OpenOptions::new()

@@ -231,10 +231,7 @@ fn show(
     }
     out.push(format!("decline: {command} --decline"));
     out.push(format!("dismiss: {command} --dismiss"));
-    for line in out {
-        context.print(&line)?;
-    }
-    Ok(())
+    context.print_lines(out)
 }
 
 fn question_json(task: &Task, question: &Question, elicitation: &Elicitation) -> Value {

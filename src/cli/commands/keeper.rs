@@ -7,8 +7,11 @@ use serde_json::json;
 
 use crate::{
     cli::{
-        CliError, CliResult, Context, LiveEvent, LiveSession, args::KeeperArgs, code,
-        environment::block_on, json as documents, log,
+        CliError, CliResult, Context, LiveEvent, LiveSession,
+        args::KeeperArgs,
+        code,
+        environment::{block_on, runtime},
+        json as documents, log,
     },
     domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{
@@ -62,10 +65,7 @@ fn connect(context: &mut Context<'_>) -> CliResult {
         let message = "the keeper is switched off here, so there is nothing to connect to";
         return Err(CliError::usage(message.to_owned()));
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(CliError::bug("start a runtime"))?;
+    let runtime = runtime()?;
     let ended = runtime.block_on(relay(&context.paths, &keeper));
     // A thread still waits for standard input.
     runtime.shutdown_background();
@@ -165,9 +165,7 @@ fn print_log(context: &mut Context<'_>, lines: Option<usize>) -> CliResult {
     let log = String::from_utf8_lossy(&log);
     let all: Vec<&str> = log.lines().collect();
     let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
-    for line in all.iter().skip(first) {
-        context.print(line)?;
-    }
+    context.print_lines(all.iter().skip(first))?;
     Ok(code::OK)
 }
 

@@ -149,10 +149,7 @@ fn print_table(context: &mut Context<'_>, tasks: &[Task], driver: &DriverInfo) -
             row.insert(FROM_COLUMN, from);
         }
     }
-    for line in format::table(&rows, columns, 2, ending) {
-        context.print(&line)?;
-    }
-    Ok(())
+    context.print_lines(format::table(&rows, columns, 2, ending))
 }
 
 /// Who made an agent's call, and whether the result waits for it.

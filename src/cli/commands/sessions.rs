@@ -85,9 +85,12 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
         return Ok(code::OK);
     }
     let ending = context.terminal.ending;
-    for line in format::table(&rows, context.terminal.out_columns, 0, ending) {
-        context.print(&line)?;
-    }
+    context.print_lines(format::table(
+        &rows,
+        context.terminal.out_columns,
+        0,
+        ending,
+    ))?;
     Ok(code::OK)
 }
 

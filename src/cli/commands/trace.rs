@@ -95,9 +95,7 @@ fn print(context: &mut Context<'_>, trace: &TraceArgs, entries: &[TrafficEntry])
             let document = serde_json::to_value(entry).unwrap_or_default();
             context.terminal.print_json(&document)?;
         } else if trace.full {
-            for line in full_message(context, entry) {
-                context.print(&line)?;
-            }
+            context.print_lines(full_message(context, entry))?;
         } else {
             let head = head(context, entry);
             // A terminal gets cut lines, a pipe gets all of them.

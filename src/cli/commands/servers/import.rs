@@ -75,8 +75,5 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> CliResult<()> {
             .collect();
         return context.terminal.print_pretty(document);
     }
-    for line in lines(reports, true) {
-        context.print(&line)?;
-    }
-    Ok(())
+    context.print_lines(lines(reports, true))
 }

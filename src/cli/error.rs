@@ -1,6 +1,6 @@
 //! Errors of commands: an exit code that scripts rely on, and a message that says what to do next.
 
-use std::io::{self};
+use std::io;
 
 pub(super) use crate::domain::exit as code;
 use crate::{

@@ -3,8 +3,7 @@
 //! Some servers let events fall there: those of the moment between the end of the replay and the first live event. Their
 //! store has them, so the stream is read a second time from before the replay gap while what is live waits its turn.
 
-use super::io::ExchangeId;
-use crate::domain::EventId;
+use crate::{domain::EventId, link::ExchangeId};
 
 /// Live events that wait for a second reading; with more of them the stream continues without it.
 const HELD_AT_MOST: usize = 1024;

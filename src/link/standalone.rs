@@ -7,13 +7,12 @@
 use core::time::Duration;
 
 use super::{
-    io::ExchangeId,
     reachability::Budget,
     recent_ids::RecentIds,
     stream_state::HALF_OPEN_AFTER,
     time::{doubled, jittered},
 };
-use crate::domain::Mono;
+use crate::{domain::Mono, link::ExchangeId};
 
 /// How long a call waits for the head of this stream: what a server asks before it is open is lost at some of them.
 const COMES_FIRST: Duration = Duration::from_secs(1);

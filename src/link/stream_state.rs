@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-use super::io::ExchangeId;
-use crate::domain::Mono;
+use crate::{domain::Mono, link::ExchangeId};
 
 /// Without keep-alive comments a silent stream can be alive. With them, this much silence means that it is dead.
 pub(super) const HALF_OPEN_AFTER: Duration = Duration::from_secs(45);

@@ -4,11 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
-        CliError, CliResult, Context,
-        args::ResultArgs,
-        code,
-        context::write_file,
-        format::{self},
+        CliError, CliResult, Context, args::ResultArgs, code, context::write_file, format,
         json as documents,
     },
     domain::{ContentBlock, Status, Task, content_element},

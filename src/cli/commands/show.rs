@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     cli::{
-        CliResult, Context, code,
-        format::{self},
+        CliResult, Context, code, format,
         task_document::{DriverInfo, document},
     },
     domain::{

@@ -2,17 +2,16 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{
         Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
         Status, Task, TaskCapability, TaskId, TaskKind, text,
     },
     link::{
-        active_task::{ActiveTask, new_attempt},
-        checkpoint::{self},
-        connection::ConnectionState,
-        in_flight::{CURSOR_BYTES, RequestKind},
+        ActiveTask, ConnectionState, Link, RequestKind,
+        active_task::new_attempt,
+        checkpoint,
+        in_flight::CURSOR_BYTES,
         negotiation::MODERN,
         queued_requests::{QueuedRequest, Wanted},
         server_task_poll::{ServerTaskPoll, made},

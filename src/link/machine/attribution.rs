@@ -13,10 +13,9 @@ use std::cmp::Reverse;
 
 use itertools::Itertools as _;
 
-use super::Link;
 use crate::{
     domain::{Phase, QuestionKind, Task, TaskId},
-    link::active_task::ActiveTask,
+    link::{ActiveTask, Link},
 };
 
 impl Link {

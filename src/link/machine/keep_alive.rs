@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{Mono, TaskId},
-    link::{connection::ConnectionState, in_flight::RequestKind, stream_state::StreamState},
+    link::{ConnectionState, Link, RequestKind, StreamState},
     protocol::{Method, encode},
 };
 

@@ -2,16 +2,15 @@
 
 use core::time::Duration;
 
-use super::{Link, questions::refusal};
+use super::questions::refusal;
 use crate::{
     domain::{
         Answer, Mono, Question, QuestionSource, RequestError, SessionOutcome, SessionResponse,
         Status, TaskErrorKind, TaskId,
     },
     link::{
-        active_task::{ActiveTask, new_attempt},
-        connection::ConnectionState,
-        in_flight::{InFlight, RequestKind},
+        ActiveTask, ConnectionState, InFlight, Link, RequestKind,
+        active_task::new_attempt,
         replies::{self, AnswersDue, Turn, WAITS, key_in},
         time::earliest,
     },

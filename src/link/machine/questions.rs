@@ -1,12 +1,11 @@
 //! Questions of the server, one shape for three ways: asked once, answered once, over restarts too.
 
-use super::Link;
 use crate::{
     domain::{
         Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind, QuestionSource,
         Stamp, TaskErrorKind, TaskId,
     },
-    link::{active_task::ActiveTask, replies::key_in},
+    link::{ActiveTask, Link, replies::key_in},
     protocol::{InputRequest, RpcError, encode},
 };
 

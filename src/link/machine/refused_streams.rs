@@ -1,13 +1,12 @@
 //! Calls and resumes that the server refuses, and what that says about the call, the cursor or the session.
 
-use super::Link;
 use crate::{
     domain::{LostReason, Phase, Status, TaskErrorKind, TaskId, UnknownReason, text},
     link::{
+        InFlight, Link, StreamState,
         connection::{SESSION_GONE, STREAM_GONE, UNSUPPORTED},
-        in_flight::InFlight,
         negotiation::{HEADER_MISMATCH, refuses_what_it_speaks},
-        stream_state::{Refused, StreamState},
+        stream_state::Refused,
     },
     protocol::HttpError,
 };

@@ -5,11 +5,10 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{OnInput, Question, TaskId},
     link::{
-        in_flight::{InFlight, RequestKind},
+        InFlight, Link, RequestKind,
         replies::{AT_ONCE, SOON, Turn, name, name_of},
     },
 };

@@ -2,15 +2,14 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{
         ControlKind, EventId, HistoryEvent, IfCut, LostReason, Phase, Question, QuestionSource,
         Stamp, Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
-        active_task::ActiveTask, io::Unfollowed, recovery::Disconnection,
-        server_task_poll::ServerTaskPoll, stream_state::StreamState,
+        ActiveTask, Link, StreamState, io::Unfollowed, recovery::Disconnection,
+        server_task_poll::ServerTaskPoll,
     },
 };
 

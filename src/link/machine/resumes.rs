@@ -2,14 +2,13 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{LostReason, Mono, Phase, Status, TaskId, UnknownReason},
     link::{
-        checkpoint::{BY_CHECKPOINT, Follow},
-        in_flight::RequestKind,
+        Follow, Link, RequestKind, StreamState,
+        checkpoint::BY_CHECKPOINT,
         recovery::{ProbeResult, ReplayProbe},
-        stream_state::{ASK_AGAIN, HEAD_WITHIN, SLOW_POLL, StreamState},
+        stream_state::{ASK_AGAIN, HEAD_WITHIN, SLOW_POLL},
         time::{doubled, jittered},
     },
     protocol::Method,

@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use super::Link;
 use crate::{
     domain::{Mono, Phase},
     link::{
-        active_task::ActiveTask, connection::ConnectionState, in_flight::SHORT,
-        replies::AnswersDue, stream_state::StreamState, time::earliest,
+        ActiveTask, ConnectionState, Link, StreamState, in_flight::SHORT, replies::AnswersDue,
+        time::earliest,
     },
 };
 

@@ -2,19 +2,18 @@
 
 use core::time::Duration;
 
-use super::{Link, answers::Belongs, replay_gaps::is_answer};
+use super::{answers::Belongs, replay_gaps::is_answer};
 use crate::{
     domain::{
         ControlKind, Era, EventId, LostReason, Phase, ProtocolVersion, Status, TaskErrorKind,
         TaskId, UnknownReason,
     },
     link::{
-        active_task::ActiveTask,
+        ActiveTask, ExchangeId, Link, ReplayGap, StreamState,
         in_flight::no_message,
-        io::ExchangeId,
         recovery::ReplayProbe,
-        replay_gap::{Held, ReplayGap},
-        stream_state::{ASK_AGAIN, Refused, StreamState},
+        replay_gap::Held,
+        stream_state::{ASK_AGAIN, Refused},
         time::{doubled, jittered},
     },
     protocol::{Body, ExchangeEvent},

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Link;
 use crate::{
     domain::{ServerTask, TaskId, TaskKind},
-    link::{connection::ConnectionState, in_flight::RequestKind, negotiation::MODERN},
+    link::{ConnectionState, Link, RequestKind, negotiation::MODERN},
     protocol::{HttpError, encode},
 };
 

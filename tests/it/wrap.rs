@@ -236,6 +236,16 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     let ran = home.run(&["unwrap", "goose", "--yes"]);
     assert!(ran.err.contains("it is read-only"), "{ran:#?}");
     assert_eq!(read(&path), wrapped);
+    // Nothing else is written for it.
+    let path = home.write(
+        ".claude.json",
+        r#"{"mcpServers": {"own": {"command": "own"}}}"#,
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let ran = home.run(&["wrap", "claude-code", "--yes"]);
+    assert!(ran.err.contains("it is read-only"), "{ran:#?}");
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(!config.contains("servers.own"), "{config}");
 }
 
 #[test]
@@ -327,6 +337,23 @@ fn secrets_of_other_servers_are_not_shown() {
         ran.err.contains("skipped zap: ") && !ran.err.contains(token),
         "{ran:#?}"
     );
+}
+
+#[test]
+fn no_value_of_a_variable_is_copied() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {"lab": {"command": "npx", "env": {"MODE": "quiet-mode", "PIN": "77"}}}}"#;
+    let path = home.write(".claude.json", text);
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(
+        !config.contains("quiet-mode") && !config.contains("77"),
+        "{config}"
+    );
+    let wrapped = read(&path);
+    assert!(wrapped.contains(r#""LAB_MODE":"quiet-mode""#), "{wrapped}");
+    home.ok(&["unwrap", "claude-code", "--yes"]);
+    assert_eq!(read(&path), text);
 }
 
 #[test]

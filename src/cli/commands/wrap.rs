@@ -321,13 +321,15 @@ fn save(
     wrapped: Vec<Replaced>,
     yes: bool,
 ) -> CliResult<bool> {
+    let fail = |error: WrapError| failed(&file.file, &error);
+    // Before anything else is written.
+    file.check().map_err(fail)?;
     let changes: Vec<String> = wrapped.iter().flat_map(|it| file.change(it)).collect();
     if !agrees(context, &file.file, &changes, yes)? {
         return Ok(false);
     }
     edit.save()?;
     notify_drivers(context);
-    let fail = |error: WrapError| failed(&file.file, &error);
     let names: Vec<String> = wrapped.iter().map(|it| it.server.clone()).collect();
     let mut backup = Backup::of(&file.target).map_err(fail)?;
     let project = &file.file.project;

@@ -38,6 +38,8 @@ pub(crate) struct Editor {
     /// Where the program that owns the file starts the servers of a project.
     pub(crate) directory: Option<String>,
     pub(crate) home: Option<String>,
+    /// Whether the file keeps all values of headers and variables, because any of them may be a secret.
+    pub(crate) keeps_values: bool,
 }
 
 impl Editor {
@@ -252,7 +254,7 @@ impl<'e> EntryReader<'e> {
         let what = format!("its {header} header");
         check_letters(value, &what)?;
         let mut value = self.normalize_variables(&what, value)?;
-        if is_secret(header, &value) || value.contains("{file:") {
+        if self.stays(header, &value) {
             let variable = variable_for(self.name, header);
             let scheme = scheme_of(&value);
             let secret = value.strip_prefix(scheme).unwrap_or_default();
@@ -266,6 +268,12 @@ impl<'e> EntryReader<'e> {
             value = format!("{scheme}${{{variable}}}");
         }
         template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
+    }
+
+    /// Whether this value is not copied.
+    fn stays(&self, name: &str, value: &str) -> bool {
+        let is_literal = !value.is_empty() && !value.contains('$');
+        self.editor.keeps_values && is_literal || is_secret(name, value) || value.contains("{file:")
     }
 
     /// Writes every variable as `${NAME}`.
@@ -435,7 +443,7 @@ impl<'e> EntryReader<'e> {
         };
         check_letters(&value, &what)?;
         let written = self.normalize_variables(&what, &value)?;
-        if is_secret(name, &written) || written.contains("{file:") {
+        if self.stays(name, &written) {
             self.unset.push(UnsetVariable {
                 name: name.to_owned(),
                 written: value,

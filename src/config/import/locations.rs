@@ -66,6 +66,7 @@ pub(crate) fn editor_for(path: &Path) -> Editor {
             .filter(|_| is_in(".vscode") || is_in(".cursor")),
         directory,
         home: home.and_then(to_text),
+        keeps_values: false,
     }
 }
 

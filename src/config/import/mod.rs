@@ -208,6 +208,7 @@ pub(crate) fn import_entry(
     let path = &file.path;
     let mut editor = locations::editor_for(path);
     editor.directory = file.project.clone().or(editor.directory);
+    editor.keeps_values = true;
     let entry = formats::entry(path, name, fields, &editor);
     let server = match entry.outcome {
         Ok(server) => server,

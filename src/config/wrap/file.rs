@@ -1,8 +1,13 @@
 //! A host's file: its servers, and the text that takes the place of one.
 
-use std::{fs, path::PathBuf, sync::LazyLock};
+use std::{
+    fs::{self, Permissions},
+    path::PathBuf,
+    sync::LazyLock,
+};
 
 use regex::{Captures, Regex};
+use rustix::fs::{Access, access};
 
 use super::{
     backup::Replaced,
@@ -11,6 +16,9 @@ use super::{
     json, toml, yaml,
 };
 use crate::store::write_atomically;
+
+/// Shorter values, such as `1`, would hide half of the change.
+const SHORTEST_MASKED: usize = 4;
 
 /// A text in double quotes.
 static QUOTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""(?:[^"\\]|\\.)*""#).ok());
@@ -114,19 +122,26 @@ impl WrapFile {
         before.len() == after.len() && before.iter().zip(&after).all(is_right)
     }
 
-    /// Writes it back, unless another program has changed it since it was read. Mode and links stay.
-    pub(crate) fn save(&self) -> Result<(), WrapError> {
+    /// Its mode, if it can be written back: nobody may have changed it since it was read.
+    pub(crate) fn check(&self) -> Result<Permissions, WrapError> {
         let io = |error: std::io::Error| WrapError::Io(error.to_string());
         if fs::read_to_string(&self.target).map_err(io)? != self.read {
             return Err(WrapError::Changed);
         }
         let mode = fs::metadata(&self.target).map_err(io)?.permissions();
-        if mode.readonly() {
+        let directory = self.target.parent().unwrap_or(&self.target);
+        if mode.readonly() || access(directory, Access::WRITE_OK).is_err() {
             return Err(WrapError::Form("it is read-only; make it writable first"));
         }
+        Ok(mode)
+    }
+
+    /// Writes it back, unless another program has changed it since it was read. Mode and links stay.
+    pub(crate) fn save(&self) -> Result<(), WrapError> {
+        let mode = self.check()?;
         write_atomically(&self.target, self.text.as_bytes())
             .map_err(|error| WrapError::Io(error.to_string()))?;
-        fs::set_permissions(&self.target, mode).map_err(io)
+        fs::set_permissions(&self.target, mode).map_err(|error| WrapError::Io(error.to_string()))
     }
 
     /// The lines of an entry before (`-`) and after (`+`) it was wrapped, with its secrets masked. What else the file has
@@ -141,7 +156,11 @@ impl WrapFile {
     }
 
     fn masked(&self, line: &str) -> String {
-        let secrets = || self.secrets.iter().filter(|secret| !secret.is_empty());
+        let secrets = || {
+            self.secrets
+                .iter()
+                .filter(|secret| secret.len() >= SHORTEST_MASKED)
+        };
         let without = |text: &str| {
             let text = text.to_owned();
             secrets().fold(text, |text, secret| text.replace(secret, "***"))

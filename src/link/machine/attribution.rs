@@ -5,6 +5,7 @@
 //! | progress | [`Link::call_of`]: the call with its token, if its progress is accepted from there ([`Link::takes_steps_from`]) |
 //! | a question on the standalone stream | [`Link::calls_in_session`]: all of them; one answer settles it |
 //! | a question of a stdio server | [`Link::calls_of_one_host`]: all calls, if one host made them |
+//! | a question while other requests of hosts are open | [`Link::forward_asking`]: those requests |
 //! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
 //! | a log line of a stdio server, for its host | [`Link::task_of_process_log`]: the newest call of the only host |
 //! | anything else on the only stream of a stdio or HTTP+SSE server | [`Link::only_active_task`] |
@@ -97,6 +98,20 @@ impl Link {
             out.retain(|(_, task)| !gave_up(task));
         }
         out.into_iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The calls that a question on no call's stream may be about. `is_unclear`: or another request of a host.
+    pub(super) fn calls_asked(&self, kind: QuestionKind, is_unclear: bool) -> Vec<TaskId> {
+        let of_host = self.calls_of_one_host(kind);
+        match kind {
+            // What the hosts work in concerns all of them, unless a call asks.
+            QuestionKind::Roots => Vec::new(),
+            QuestionKind::Sampling if is_unclear => Vec::new(),
+            QuestionKind::Sampling => of_host,
+            // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
+            QuestionKind::Elicitation if self.record.is_process() && !of_host.is_empty() => of_host,
+            QuestionKind::Elicitation => self.calls_in_session(),
+        }
     }
 
     /// Whether a task has a call in the current session. A call of the modern era counts only as a server task.

@@ -61,7 +61,7 @@ impl Link {
         if had.is_empty() && self.was_answered(&key) {
             return;
         }
-        let (of_forward, is_unclear) = self.forward_asking(task, kind).unzip();
+        let (of_forward, is_unclear) = self.forward_asking(of_related.or(task), kind).unzip();
         let is_unclear = is_unclear == Some(true);
         if let Some(ask) = of_forward.filter(|_| !is_unclear && had.is_empty()) {
             return self.pass_request(ask, kind, (raw_id, params));
@@ -74,19 +74,7 @@ impl Link {
             Some(id) if !had.is_empty() && !had.contains(id) => return,
             Some(id) => vec![id.clone()],
             None if !had.is_empty() => had,
-            // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
-            None if self.record.is_process()
-                && kind.is_elicitation()
-                && let calls = self.calls_of_one_host(kind)
-                && !calls.is_empty() =>
-            {
-                calls
-            }
-            // What the hosts work in concerns all of them, unless a call asks.
-            None if kind == QuestionKind::Roots => Vec::new(),
-            None if kind == QuestionKind::Sampling && is_unclear => Vec::new(),
-            None if kind == QuestionKind::Sampling => self.calls_of_one_host(kind),
-            None => self.calls_in_session(),
+            None => self.calls_asked(kind, is_unclear),
         };
         whose.retain(|id| self.can_ask(id, kind));
         if whose.is_empty() && kind == QuestionKind::Roots {

@@ -265,9 +265,11 @@ impl InFlightRequests {
     }
 
     /// The request of a host with this key.
-    pub(super) fn forward(&self, key: &str) -> Option<(ExchangeId, SessionRequestId)> {
-        let mut forwards = self.forwards().filter(|(.., request)| request.key == key);
-        forwards.next().map(|(exchange, ask, _)| (exchange, ask))
+    pub(super) fn forward(
+        &self,
+        key: &str,
+    ) -> Option<(ExchangeId, SessionRequestId, &HostRequest)> {
+        self.forwards().find(|(.., request)| request.key == key)
     }
 
     pub(super) fn insert(&mut self, in_flight: InFlight, now: Mono) -> ExchangeId {

@@ -520,7 +520,10 @@ fn a_question_about_a_prompt_is_for_the_host_that_asked_for_it() {
     let answered = kept.run(&["answer", task.as_str().unwrap(), "--decline"]);
     assert_eq!(answered.code, Some(0), "{answered:#?}");
     assert_eq!(first.response(prompt)["result"], json!({"messages": []}));
-    assert!(!first.got("elicitation/create") && !other.got("elicitation/create"));
+    for host in [&mut first, &mut other] {
+        host.request("ping", &json!({}));
+        assert!(!host.got("elicitation/create"));
+    }
     other.notify(
         "notifications/cancelled",
         &json!({"requestId": id, "reason": "user"}),

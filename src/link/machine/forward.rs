@@ -10,7 +10,7 @@ use crate::{
         Forwarded, HostProfile, HostRequest, Introduction, RequestError, SessionRequestId,
         SessionResponse, text,
     },
-    link::in_flight::RequestKind,
+    link::in_flight::{InFlight, RequestKind},
     protocol::{Method, RpcOutcome, encode},
 };
 
@@ -86,17 +86,14 @@ impl Link {
         if let Some(queued) = self.queued_requests.take_forward(key) {
             return self.forward_failed(queued.id, "was not asked: the request was cancelled");
         }
-        let Some((exchange, ask)) = self.in_flight.forward(key) else {
+        let Some((exchange, ask, _)) = self.in_flight.forward(key) else {
             return;
         };
-        let Some(in_flight) = self.in_flight.get(exchange) else {
-            return;
-        };
-        // In the modern era, closing the stream is the cancel; on pipes there is none.
-        let is_told = !in_flight.is_modern || self.record.is_process();
-        let request_id = in_flight.request_id.clone().filter(|_| is_told);
+        let in_flight = self.in_flight.get(exchange).cloned();
         self.close(exchange);
-        if let Some(id) = request_id {
+        // In the modern era, closing the stream is the cancel; on pipes there is none.
+        let is_told = |it: &InFlight| !it.is_modern || self.record.is_process();
+        if let Some(id) = in_flight.filter(is_told).and_then(|it| it.request_id) {
             let method = encode::cancelled_notification(&id, reason);
             self.send_now(RequestKind::Reply(None), method);
         }

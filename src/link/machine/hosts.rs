@@ -104,7 +104,7 @@ impl Link {
             // That of a call comes to the hosts with its task.
             Incoming::Progress { token, .. } => {
                 let is_of_call = self.index.of_request(token).is_some();
-                let (_, ask) = (!is_of_call).then(|| self.in_flight.forward(token))??;
+                let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
                 Some(Recipient::HostOfRequest(ask))
             }
             _ if !message.is_for_hosts() => None,

@@ -61,7 +61,9 @@ impl Link {
         if had.is_empty() && self.was_answered(&key) {
             return;
         }
-        let (of_forward, is_unclear) = self.forward_asking(of_related.or(task), kind).unzip();
+        // On the only stream of a server, the task is a guess.
+        let certain = of_related.or(task.filter(|_| self.legacy_sse.is_none()));
+        let (of_forward, is_unclear) = self.forward_asking(certain, kind).unzip();
         let is_unclear = is_unclear == Some(true);
         if let Some(ask) = of_forward.filter(|_| !is_unclear && had.is_empty()) {
             return self.pass_request(ask, kind, (raw_id, params));
@@ -72,9 +74,9 @@ impl Link {
         let mut whose = match of_related.or(task) {
             // Some servers also replay the requests of other streams; the first task to get a request keeps it.
             Some(id) if !had.is_empty() && !had.contains(id) => return,
-            Some(id) => vec![id.clone()],
-            None if !had.is_empty() => had,
-            None => self.calls_asked(kind, is_unclear),
+            Some(id) if !is_unclear => vec![id.clone()],
+            _ if !had.is_empty() => had,
+            _ => self.calls_asked(kind, is_unclear),
         };
         whose.retain(|id| self.can_ask(id, kind));
         if whose.is_empty() && kind == QuestionKind::Roots {
@@ -102,8 +104,7 @@ impl Link {
             return self.reply(encode::question_response(raw_id, &refusal, related));
         }
         for id in &whose {
-            let others = whose.iter().filter(|other| *other != id);
-            let shared_with = others.cloned().collect();
+            let shared_with = whose.iter().filter(|it| *it != id).cloned().collect();
             let asked = (key.clone(), kind, params.to_owned());
             self.put_question(id, asked, way.clone(), shared_with);
             let asked = self.tasks.get_mut(id);

@@ -55,6 +55,10 @@ pub(super) struct DetachedStream {
 
 /// An unfinished task.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "marks that come and go each by itself"
+)]
 pub(super) struct ActiveTask {
     pub(super) task: Task,
     pub(super) stream: StreamState,

@@ -120,14 +120,11 @@ impl Proxy {
     /// Asks the host what the server asks in its request with this id.
     fn ask_about_forward(&mut self, id: String, method: &str, params: &str) {
         let kind = QuestionKind::of_method(method).filter(|_| !self.host.is_modern);
-        match kind.and_then(|kind| self.shown(kind, params)) {
-            Some(params) => self.ask_host(Relayed::OfForward { id }, method, &params),
-            None => {
-                let error =
-                    json!({"code": message::METHOD_NOT_FOUND, "message": "Method not found"});
-                self.respond_to_server(&id, Err(error));
-            }
+        if let Some(params) = kind.and_then(|kind| self.shown(kind, params)) {
+            return self.ask_host(Relayed::OfForward { id }, method, &params);
         }
+        let error = json!({"code": message::METHOD_NOT_FOUND, "message": "Method not found"});
+        self.respond_to_server(&id, Err(error));
     }
 
     /// Answers a request of the server, whose id is JSON text.

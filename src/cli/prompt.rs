@@ -306,7 +306,7 @@ mod tests {
             is_delivered: false,
             is_unsent: false,
             shared_with: Vec::new(),
-            is_for_person: false,
+            only_for: None,
         })
     }
 

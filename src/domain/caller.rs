@@ -294,13 +294,13 @@ impl HostRequest {
     /// Whether a server may ask something before it answers.
     pub fn may_ask(&self) -> bool {
         let method = self.method.as_str();
-        !method.ends_with("/list") && !method.ends_with("subscribe") && method != "logging/setLevel"
+        let is_asked = !self.key.is_empty() && method != "logging/setLevel";
+        is_asked && !method.ends_with("/list") && !method.ends_with("subscribe")
     }
 
-    /// Whether the same process of a host made both.
-    pub fn is_of_same_process(&self, other: &Self) -> bool {
-        let process = |request: &Self| request.key.rsplit_once('-').map(|(it, _)| it.to_owned());
-        process(self) == process(other)
+    /// The process of the host that made it; all its keys begin with this.
+    pub fn process(&self) -> &str {
+        self.key.rsplit_once('-').map_or("", |(process, _)| process)
     }
 }
 
@@ -312,6 +312,14 @@ pub enum Forwarded {
     Result(String),
     /// Its JSON-RPC error object.
     Error(String),
+}
+
+impl Forwarded {
+    /// The JSON of either.
+    pub fn json(&self) -> &str {
+        let (Self::Result(json) | Self::Error(json)) = self;
+        json
+    }
 }
 
 /// The text of arguments in a form in which equal ones have equal text.

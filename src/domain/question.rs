@@ -40,9 +40,10 @@ pub struct Question {
     /// and one answer settles it for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<TaskId>,
-    /// Whether no host is asked, because it may be about a request of another host.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_for_person: bool,
+    /// The only process of a host that may be asked ([`HostRequest::process`](super::HostRequest::process)), because the
+    /// question may be about another request of it. Empty if requests of several may be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_for: Option<String>,
 }
 
 impl Question {

@@ -99,7 +99,16 @@ pub enum SessionRequest {
         /// Why the host does not wait.
         reason: String,
     },
-    /// Pass a notification or a response of the host behind this client on to a server.
+    /// Respond to what a server asked about a request that was passed on.
+    Respond {
+        /// The server.
+        server: ServerName,
+        /// The id of the server's request, as it was passed on.
+        id: String,
+        /// The host's response.
+        outcome: Forwarded,
+    },
+    /// Pass a notification of the host behind this client on to a server.
     Notify {
         /// The server.
         server: ServerName,

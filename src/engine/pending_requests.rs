@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    domain::{RequestError, SessionEvent, SessionOutcome, SessionRequest, SessionRequestId},
+    domain::{
+        RequestError, ServerName, SessionEvent, SessionOutcome, SessionRequest, SessionRequestId,
+    },
     engine::snapshots::{ReaderId, Snapshots},
 };
 
@@ -95,6 +97,18 @@ impl PendingRequests {
         self.open.get(&number).map(|asked| asked.reader)
     }
 
+    /// The requests of hosts that have gone: their servers and keys.
+    pub(super) fn forwards_of_gone(&self, snapshots: &Snapshots) -> Vec<(ServerName, String)> {
+        let gone = (self.open.values()).filter(|asked| !snapshots.has(asked.reader));
+        gone.filter_map(|asked| match &asked.what {
+            SessionRequest::Forward { server, request } if !request.key.is_empty() => {
+                Some((server.clone(), request.key.clone()))
+            }
+            _ => None,
+        })
+        .collect()
+    }
+
     /// Whether it is a request to pause, resume or cancel a call.
     pub(super) fn is_control(&self, number: SessionRequestId) -> bool {
         let asked = self.open.get(&number).map(|asked| &asked.what);
@@ -155,7 +169,7 @@ impl PendingRequests {
 fn is_repeatable(what: &SessionRequest) -> bool {
     match what {
         SessionRequest::Forward { request, .. } => REPEATABLE.contains(&request.method.as_str()),
-        SessionRequest::Notify { .. } => false,
+        SessionRequest::Notify { .. } | SessionRequest::Respond { .. } => false,
         _ => true,
     }
 }

@@ -59,6 +59,7 @@ fn is_too_large(what: &SessionRequest) -> bool {
         SessionRequest::Start(call) => call.arguments.len(),
         SessionRequest::Forward { request, .. } => request.params.len(),
         SessionRequest::Notify { message, .. } => message.len(),
+        SessionRequest::Respond { outcome, .. } => outcome.json().len(),
         _ => 0,
     };
     bytes > LARGEST

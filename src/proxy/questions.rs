@@ -28,9 +28,8 @@ pub(super) enum Relayed {
     },
     /// A question of a round, by the number of the round.
     Round { number: u64, key: String },
-    /// What the server asks about a request of the host that is not a call; with the id of the server's request, as JSON
-    /// text.
-    OfForward { id: String },
+    /// What the server asks in its request `id` about the host's request with this key, which is not a call.
+    OfForward { id: String, key: String },
     /// The directories that it works in, for the server's request of this number, until then.
     Roots { number: u64, until: Mono },
 }

@@ -481,6 +481,7 @@ fn progress_and_cancels_of_requests_that_are_not_calls_pass() {
     });
     let request = second.ask("prompts/get", &params);
     second.wait(asks_for("notifications/progress"));
+    first.request("ping", &json!({}));
     assert!(!first.got("notifications/progress"));
     second.notify("notifications/cancelled", &json!({"requestId": request}));
     // What MCP doesn't define passes too, with all its digits.
@@ -528,7 +529,20 @@ fn a_question_about_a_prompt_is_for_the_host_that_asked_for_it() {
         "notifications/cancelled",
         &json!({"requestId": id, "reason": "user"}),
     );
-    first.close();
+    until("the call is cancelled", || {
+        heard(&kept).contains("cancelled by the user")
+    });
+    // The request of a host that is gone is cancelled, and stands in nobody's way.
+    first.ask("prompts/get", &json!({"name": "asks"}));
+    first.wait(asks_for("elicitation/create"));
+    first.kill();
+    until("the server hears of it", || {
+        heard(&kept).contains("the host has exited")
+    });
+    let call = other.start_call("ask", &json!({}));
+    let question = other.wait(asks_for("elicitation/create"));
+    respond(&mut other, &question, &json!({"action": "decline"}));
+    assert_eq!(text(&other.response(call)["result"]), "answered");
     other.close();
 }
 

@@ -317,7 +317,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
         is_delivered: false,
         is_unsent: false,
         shared_with: Vec::new(),
-        is_for_person: false,
+        only_for: None,
     }];
     let view = TaskView {
         task: asking,

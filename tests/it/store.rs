@@ -1096,7 +1096,7 @@ fn each_end_and_each_question_is_one_hook_event() {
         is_delivered: false,
         is_unsent: false,
         shared_with: Vec::new(),
-        is_for_person: false,
+        only_for: None,
     };
     let yes = || Some(Answer::Decline);
     let first = || question("a", 5, None);

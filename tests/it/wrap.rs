@@ -354,6 +354,15 @@ fn no_value_of_a_variable_is_copied() {
     assert!(wrapped.contains(r#""LAB_MODE":"quiet-mode""#), "{wrapped}");
     home.ok(&["unwrap", "claude-code", "--yes"]);
     assert_eq!(read(&path), text);
+    // A value that the configuration has already is the same one.
+    let known = "[servers.lab]\ncommand = \"npx\"\nenv = { MODE = \"quiet-mode\", PIN = \"77\" }\n";
+    home.write(".config/longhaul/config.toml", known);
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    assert!(read(&path).contains(r#""proxy","lab""#), "{}", read(&path));
+    assert_eq!(
+        read(&home.path().join(".config/longhaul/config.toml")),
+        known
+    );
 }
 
 #[test]

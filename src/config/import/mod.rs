@@ -218,11 +218,21 @@ pub(crate) fn import_entry(
     let mut same_place = servers.configured.iter().filter_map(|known| {
         let (endpoint, passed) = server.with_own_variables(&known.name);
         let is_edited = known.name == name;
+        // What the configuration has as it stands in the file is the same value.
+        let is_passed = |known: &Template, it: &Template| {
+            passed.iter().any(|(name, value)| {
+                let is = |template: &Template, text: &str| {
+                    Template::parse(text).is_ok_and(|parsed| parsed == *template)
+                };
+                is(it, &format!("${{{name}}}")) && is(known, value)
+            })
+        };
+        let is_known = |key: &str, it: &Template| {
+            let known = known.endpoint.value(key);
+            known.is_some_and(|known| known == it || is_passed(known, it))
+        };
         let fits = is_same_place(&known.endpoint, &endpoint, is_edited)
-            && endpoint
-                .values()
-                .iter()
-                .all(|(key, it)| known.endpoint.value(key) == Some(it))
+            && endpoint.values().iter().all(|(key, it)| is_known(key, it))
             && (is_edited || endpoint.values().len() == known.endpoint.values().len());
         fits.then_some((known.name.clone(), endpoint, passed))
     });

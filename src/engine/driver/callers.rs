@@ -36,6 +36,17 @@ impl Driver<'_> {
     /// Updates the hosts of each link.
     pub(super) fn update_listening(&mut self, now: Stamp) {
         self.proxies.forget_gone(self.snapshots);
+        for (server, key) in self.open.forwards_of_gone(self.snapshots) {
+            if let Some(index) = self.index_of(&server) {
+                let reason = "the host has exited".to_owned();
+                let cancel = SessionRequest::CancelForward {
+                    server,
+                    key,
+                    reason,
+                };
+                self.tell(index, cancel, now);
+            }
+        }
         for index in 0..self.links.len() {
             if let Some(linked) = self.links.get_mut(index) {
                 let hosts = self.proxies.hosts_of(&linked.link.record().name);

@@ -205,6 +205,7 @@ impl Driver<'_> {
             | SessionRequest::RootsChanged(name)
             | SessionRequest::Forward { server: name, .. }
             | SessionRequest::CancelForward { server: name, .. }
+            | SessionRequest::Respond { server: name, .. }
             | SessionRequest::Notify { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
             | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),

@@ -88,7 +88,9 @@ impl Link {
             _ => None,
         };
         let forward = match in_flight.kind {
-            RequestKind::Forward { ask, .. } => Some(ask),
+            RequestKind::Forward {
+                ask, ref request, ..
+            } if !request.key.is_empty() => Some(ask),
             _ => None,
         };
         if has_id && !in_flight.is_modern {

@@ -100,13 +100,12 @@ impl Link {
         out.into_iter().map(|(id, _)| id.clone()).collect()
     }
 
-    /// The calls that a question on no call's stream may be about. `is_unclear`: or another request of a host.
-    pub(super) fn calls_asked(&self, kind: QuestionKind, is_unclear: bool) -> Vec<TaskId> {
+    /// The calls that a question on no call's stream may be about.
+    pub(super) fn calls_asked(&self, kind: QuestionKind) -> Vec<TaskId> {
         let of_host = self.calls_of_one_host(kind);
         match kind {
             // What the hosts work in concerns all of them, unless a call asks.
             QuestionKind::Roots => Vec::new(),
-            QuestionKind::Sampling if is_unclear => Vec::new(),
             QuestionKind::Sampling => of_host,
             // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
             QuestionKind::Elicitation if self.record.is_process() && !of_host.is_empty() => of_host,

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use serde_json::json;
+
 use super::Link;
 use crate::{
     domain::{
@@ -124,50 +126,59 @@ impl Link {
         self.in_flight.forwards().next().is_some()
     }
 
-    /// The request of a host, other than a call, that a question is about, and whether another host's request or a call may
-    /// be meant instead. The question came on the stream of `task`, or beside all streams.
+    /// The request of a host, other than a call, that a question is about. If a call may be meant as well, also the only
+    /// process of a host that may be asked, which is empty if there are several. The question came on the stream of
+    /// `task`, or beside all streams.
     pub(super) fn forward_asking(
         &self,
         task: Option<&TaskId>,
         kind: QuestionKind,
-    ) -> Option<(SessionRequestId, bool)> {
+    ) -> Option<(SessionRequestId, Option<String>)> {
         if let Some(ask) = self.reading.forward {
-            return Some((ask, false));
+            return Some((ask, None));
         }
-        if task.is_some() || kind == QuestionKind::Roots {
-            return None;
-        }
-        let forwards = self.in_flight.forwards();
-        let forwards: Vec<_> = forwards.filter(|(.., request)| request.may_ask()).collect();
+        let is_elsewhere = task.is_some() || kind == QuestionKind::Roots;
+        let forwards = self.in_flight.forwards().filter(|_| !is_elsewhere);
+        let forwards: Vec<_> = forwards.filter(|(.., it)| it.may_ask()).collect();
         let (_, ask, first) = forwards.first()?;
-        let calls = self.calls_in_session();
-        if calls.is_empty() {
-            let mut others = forwards.iter();
-            let is_clear = others.all(|(.., other)| other.is_of_same_process(first));
-            return Some((*ask, !is_clear));
-        }
-        // A host with calls is asked about them.
-        let is_of_host = |id| {
-            let caller = self.tasks.get(id).and_then(|it| it.task.caller.as_ref());
-            caller.is_some_and(|caller| caller.host == first.host.name)
-        };
-        let mut others = forwards.iter();
-        let is_one_host = calls.iter().all(is_of_host)
-            && others.all(|(.., other)| other.host.name == first.host.name);
-        (!is_one_host).then_some((*ask, true))
+        let is_one = forwards
+            .iter()
+            .all(|(.., it)| it.process() == first.process());
+        let process = if is_one { first.process() } else { "" };
+        let may_ask = |id| self.tasks.get(id).is_some_and(|it| !it.was_cancelled());
+        let is_certain = is_one && !self.calls_in_session().iter().any(may_ask);
+        Some((*ask, (!is_certain).then(|| process.to_owned())))
     }
 
-    /// Passes a request of the server on to the host whose own request it is about.
+    /// Passes a request of the server on to the host whose own request it is about. Its id names the session too, in which
+    /// alone the response counts, and `forward` the host's request.
     pub(super) fn pass_request(
         &mut self,
         ask: SessionRequestId,
         kind: QuestionKind,
         (raw_id, params): (&str, &str),
     ) {
-        let method = kind.method();
-        let message =
-            format!(r#"{{"jsonrpc":"2.0","id":{raw_id},"method":"{method}","params":{params}}}"#);
+        let mut forwards = self.in_flight.forwards();
+        let forward = forwards.find_map(|(_, of, it)| (of == ask).then(|| it.key.clone()));
+        let message = format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":"{}","params":{params},"forward":{}}}"#,
+            json!(format!("{} {raw_id}", self.reading.session_number)),
+            kind.method(),
+            json!(forward)
+        );
+        drop(forwards);
         self.pass_notification(Recipient::HostOfRequest(ask), &message);
+    }
+
+    /// A host has responded to what [`Self::pass_request`] passed on.
+    pub(super) fn respond_of_host(&mut self, id: &str, outcome: &Forwarded) {
+        let Some((session, raw_id)) = id.split_once(' ') else {
+            return;
+        };
+        if session == self.record.session_number.to_string() && self.is_ready_for_hosts() {
+            let response = encode::response_of_hosts(raw_id, outcome);
+            self.send_now(RequestKind::Reply(None), response);
+        }
     }
 
     /// Passes a request for roots on. Returns whether a host can answer it.

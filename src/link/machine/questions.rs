@@ -63,20 +63,20 @@ impl Link {
         }
         // On the only stream of a server, the task is a guess.
         let certain = of_related.or(task.filter(|_| self.legacy_sse.is_none()));
-        let (of_forward, is_unclear) = self.forward_asking(certain, kind).unzip();
-        let is_unclear = is_unclear == Some(true);
-        if let Some(ask) = of_forward.filter(|_| !is_unclear && had.is_empty()) {
-            return self.pass_request(ask, kind, (raw_id, params));
+        let forward = self.forward_asking(certain, kind);
+        if let (Some((ask, None)), true) = (&forward, had.is_empty()) {
+            return self.pass_request(*ask, kind, (raw_id, params));
         }
+        let only_for = forward.and_then(|(_, only_for)| only_for);
         // Which call of a process asks for roots cannot be told, and all hosts share the process.
         let is_of_all = kind == QuestionKind::Roots && self.record.is_process();
         let task = task.filter(|_| !is_of_all);
         let mut whose = match of_related.or(task) {
             // Some servers also replay the requests of other streams; the first task to get a request keeps it.
             Some(id) if !had.is_empty() && !had.contains(id) => return,
-            Some(id) if !is_unclear => vec![id.clone()],
+            Some(id) if only_for.is_none() => vec![id.clone()],
             _ if !had.is_empty() => had,
-            _ => self.calls_asked(kind, is_unclear),
+            _ => self.calls_asked(kind),
         };
         whose.retain(|id| self.can_ask(id, kind));
         if whose.is_empty() && kind == QuestionKind::Roots {
@@ -86,7 +86,7 @@ impl Link {
             // A host of the modern era can be asked only during its own call.
             whose = self.calls_of_one_host(kind);
         }
-        if whose.is_empty() && (is_unclear || !kind.is_elicitation()) {
+        if whose.is_empty() && (only_for.is_some() || !kind.is_elicitation()) {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));
         }
         let is_too_much = |id: &TaskId| {
@@ -109,8 +109,8 @@ impl Link {
             self.put_question(id, asked, way.clone(), shared_with);
             let asked = self.tasks.get_mut(id);
             let asked = asked.and_then(|it| it.task.questions.iter_mut().find(|it| it.key == key));
-            if let Some(question) = asked.filter(|_| is_unclear) {
-                question.is_for_person = true;
+            if let Some(question) = asked {
+                question.only_for.clone_from(&only_for);
             }
         }
     }
@@ -302,7 +302,7 @@ impl Link {
             answer,
             is_delivered: false,
             shared_with,
-            is_for_person: false,
+            only_for: None,
         });
         active.refresh_status();
         active.saving.held = Some(token);

@@ -141,6 +141,10 @@ impl Link {
                 self.cancel_forward(&key, &reason);
                 Ok(SessionResponse::Accepted)
             }
+            SessionRequest::Respond { id, outcome, .. } => {
+                self.respond_of_host(&id, &outcome);
+                Ok(SessionResponse::Accepted)
+            }
             // The driver carries these out, or `asked` has done it. Named, so that a new request is not accepted unseen.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)

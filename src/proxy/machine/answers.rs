@@ -25,6 +25,9 @@ const OLD: Duration = Duration::from_secs(60);
 
 impl Proxy {
     pub(super) fn answered(&mut self, asked: Asked, outcome: SessionOutcome) {
+        if let Asked::Forward(request) = &asked {
+            self.withdraw_of_forward(&request.key);
+        }
         match (asked, outcome) {
             (Asked::Introduce(host), Ok(SessionResponse::Introduced(introduction))) => {
                 self.introduced(host, introduction);

@@ -26,7 +26,7 @@ impl Proxy {
             let words = "too many requests are open; wait until the server has answered some";
             return self.refuse(&id, message::SERVER_ERROR, words);
         }
-        let key = format!("host-{:x}-{}", self.options.seed, self.next_request);
+        let key = format!("{}-{}", self.process(), self.next_request);
         let token = params.get("_meta").and_then(|it| it.get("progressToken"));
         let token = token.filter(|token| !token.is_null());
         let asked = Asked::Forward(ForwardedRequest {
@@ -49,6 +49,11 @@ impl Proxy {
             },
         };
         self.ask(asked, request);
+    }
+
+    /// What tells this process of the host from all others.
+    pub(super) fn process(&self) -> String {
+        format!("host-{:x}", self.options.seed)
     }
 
     fn may_forward(&self) -> bool {
@@ -96,8 +101,9 @@ impl Proxy {
             .and_then(|it| serde_json::from_str(it).ok());
         let method: String = method.unwrap_or_default();
         let params = members.get("params").unwrap_or("{}").to_owned();
-        if let Some(id) = members.get("id").map(str::to_owned) {
-            self.ask_about_forward(id, &method, &params);
+        let text = |key| serde_json::from_str(members.get(key)?).ok();
+        if let (Some(id), Some(key)) = (text("id"), text("forward")) {
+            self.ask_about_forward(id, key, &method, &params);
         } else if method == "notifications/progress" {
             let mut params = RawMembers::parse(&params).unwrap_or_default();
             let key = params.get("progressToken").unwrap_or_default();
@@ -118,23 +124,35 @@ impl Proxy {
     }
 
     /// Asks the host what the server asks in its request with this id.
-    fn ask_about_forward(&mut self, id: String, method: &str, params: &str) {
+    fn ask_about_forward(&mut self, id: String, key: String, method: &str, params: &str) {
         let kind = QuestionKind::of_method(method).filter(|_| !self.host.is_modern);
         if let Some(params) = kind.and_then(|kind| self.shown(kind, params)) {
-            return self.ask_host(Relayed::OfForward { id }, method, &params);
+            return self.ask_host(Relayed::OfForward { id, key }, method, &params);
         }
         let error = json!({"code": message::METHOD_NOT_FOUND, "message": "Method not found"});
-        self.respond_to_server(&id, Err(error));
+        self.respond_to_server(id, Err(error));
     }
 
-    /// Answers a request of the server, whose id is JSON text.
-    pub(super) fn respond_to_server(&mut self, id: &str, outcome: Result<Value, Value>) {
-        let message = match outcome {
-            Ok(result) => message::response(id, &result.to_string()),
-            Err(error) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+    /// Answers a request of the server.
+    pub(super) fn respond_to_server(&mut self, id: String, outcome: Result<Value, Value>) {
+        let outcome = match outcome {
+            Ok(result) => Forwarded::Result(result.to_string()),
+            Err(error) => Forwarded::Error(error.to_string()),
         };
         let server = self.options.server.clone();
-        self.ask(Asked::Note, SessionRequest::Notify { server, message });
+        let request = SessionRequest::Respond {
+            server,
+            id,
+            outcome,
+        };
+        self.ask(Asked::Note, request);
+    }
+
+    /// Takes back what the host was asked for a request that has ended.
+    pub(super) fn withdraw_of_forward(&mut self, ended: &str) {
+        let is_its =
+            |relayed: &Relayed| matches!(relayed, Relayed::OfForward { key, .. } if key == ended);
+        self.withdraw("the request has ended", is_its);
     }
 
     /// The host does not wait for this request any more.
@@ -147,6 +165,7 @@ impl Proxy {
         if let Asked::Forward(ForwardedRequest { key, .. }) =
             std::mem::replace(asked, Asked::Unawaited)
         {
+            self.withdraw_of_forward(&key);
             let request = SessionRequest::CancelForward {
                 server: self.options.server.clone(),
                 key,

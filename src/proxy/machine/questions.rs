@@ -39,7 +39,9 @@ impl Proxy {
 
     /// Whether a question can only be about the calls of this host. Another one is for the screen.
     pub(super) fn is_own(&self, question: &Question) -> bool {
-        !question.is_for_person && question.shared_with.iter().all(|task| self.follows(task))
+        let process = question.only_for.as_ref();
+        process.is_none_or(|process| *process == self.process())
+            && question.shared_with.iter().all(|task| self.follows(task))
     }
 
     fn withdraw_answered(&mut self, view: &TaskView) {
@@ -201,7 +203,7 @@ impl Proxy {
             }
             Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
             Some(Relayed::Roots { number, .. }) => self.give_roots(number, outcome),
-            Some(Relayed::OfForward { id }) => self.respond_to_server(&id, outcome),
+            Some(Relayed::OfForward { id, .. }) => self.respond_to_server(id, outcome),
             None => {}
         }
     }
@@ -213,7 +215,8 @@ impl Proxy {
 
     /// The questions of a task as a modern host gets them: in a round, or with the task.
     pub(super) fn input_requests(&self, view: &TaskView) -> Members {
-        let open = view.task.questions.iter().filter(|it| it.is_open());
+        let questions = view.task.questions.iter();
+        let open = questions.filter(|it| it.is_open() && self.is_own(it));
         let requests = open.filter_map(|question| {
             let params = self.shown(question.kind, &question.request)?;
             let request = json!({"method": question.kind.method(), "params": params});
@@ -225,7 +228,8 @@ impl Proxy {
     /// Answers questions with what a modern host sent for them, by their keys.
     pub(super) fn answer_from_host(&mut self, view: &TaskView, responses: Option<&Members>) {
         for (key, response) in responses.into_iter().flatten() {
-            let mut open = view.task.questions.iter().filter(|it| it.is_open());
+            let questions = view.task.questions.iter();
+            let mut open = questions.filter(|it| it.is_open() && self.is_own(it));
             let Some(question) = open.find(|question| question.has_key(key)) else {
                 continue;
             };

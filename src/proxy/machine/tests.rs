@@ -353,7 +353,7 @@ fn a_question_ends_with_its_call() {
         is_delivered: false,
         is_unsent: false,
         shared_with: Vec::new(),
-        is_for_person: false,
+        only_for: None,
     });
     let mut sent = |view: &TaskView, method: &str| {
         let event = SessionEvent::Task(Arc::new(view.clone()));

@@ -187,7 +187,7 @@ pub(crate) fn question(key: &str, request: &str, age: i64) -> Question {
         is_delivered: false,
         is_unsent: false,
         shared_with: Vec::new(),
-        is_for_person: false,
+        only_for: None,
     }
 }
 

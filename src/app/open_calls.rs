@@ -83,7 +83,7 @@ fn outcomes(state: &State) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What becomes of the open calls with a keeper: some run, others may be paused or wait for an answer.
+/// With a keeper, open calls stay in the background, whether they run, are paused or wait for an answer.
 fn kept(open: usize) -> String {
     let stay = if open == 1 { "stays" } else { "stay" };
     format!(

@@ -41,7 +41,7 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_with: Vec<TaskId>,
     /// The only process of a host that may be asked ([`HostRequest::process`](super::HostRequest::process)), because the
-    /// question may be about another request of it. Empty if requests of several may be meant.
+    /// question may be about another of its requests. Empty if it may be about requests of several processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_for: Option<String>,
 }

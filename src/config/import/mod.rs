@@ -218,7 +218,7 @@ pub(crate) fn import_entry(
     let mut same_place = servers.configured.iter().filter_map(|known| {
         let (endpoint, passed) = server.with_own_variables(&known.name);
         let is_edited = known.name == name;
-        // What the configuration has as it stands in the file is the same value.
+        // A literal value in the configuration equals the same value in the file.
         let is_passed = |known: &Template, it: &Template| {
             passed.iter().any(|(name, value)| {
                 let is = |template: &Template, text: &str| {

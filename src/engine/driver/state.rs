@@ -121,7 +121,7 @@ pub(super) struct SignIns<'d> {
 pub(super) struct Publishing {
     pub(super) limit: RateLimit,
     pub(super) every: Duration,
-    /// The last time.
+    /// When they last got them.
     pub(super) at: Mono,
     /// How much has come from the servers since then.
     pub(super) arrivals: usize,

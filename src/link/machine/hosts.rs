@@ -158,15 +158,14 @@ impl Link {
         kind: QuestionKind,
         (raw_id, params): (&str, &str),
     ) {
-        let mut forwards = self.in_flight.forwards();
-        let forward = forwards.find_map(|(_, of, it)| (of == ask).then(|| it.key.clone()));
+        let forward = (self.in_flight.forwards()).find(|(_, of, _)| *of == ask);
+        let key = forward.map(|(.., request)| &request.key);
         let message = format!(
             r#"{{"jsonrpc":"2.0","id":{},"method":"{}","params":{params},"forward":{}}}"#,
             json!(format!("{} {raw_id}", self.reading.session_number)),
             kind.method(),
-            json!(forward)
+            json!(key)
         );
-        drop(forwards);
         self.pass_notification(Recipient::HostOfRequest(ask), &message);
     }
 

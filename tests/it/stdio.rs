@@ -645,6 +645,42 @@ fn falls_back_to_initialize_for_an_old_program() {
 }
 
 #[test]
+fn a_program_of_both_eras_without_tasks_is_called_in_the_stateful_one() {
+    let dir = approved_as("stdio_both.sh");
+    let state = dir.path();
+    write(state.join("untasked"), "");
+    for programs in [2, 3] {
+        let (mut asking, id) = start_until(state, "ask", "input_required");
+        ok(run(state, &["answer", &id, "colour=red"]));
+        let settled = asking.prints(|it| it["event"] == "settled");
+        assert_eq!(settled["result"]["content"][0]["text"], "you said red");
+        assert_eq!(asking.end().code, Some(0));
+        assert_eq!(pids(state).len(), programs, "its revision is remembered");
+    }
+    are_gone(state);
+}
+
+#[test]
+fn a_modern_only_program_without_tasks_is_called_whatever_it_makes_of_the_handshake() {
+    for (mode, first) in [
+        ("untasked", vec!["discover", "initialize"]),
+        ("strict", vec!["discover", "initialize", "discover"]),
+    ] {
+        let dir = approved_as("stdio28.sh");
+        let state = dir.path();
+        write(state.join("untasked"), "");
+        write(state.join(mode), "");
+        let requests = || events(state).into_iter().filter(|it| it != "end");
+        assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+        assert!(requests().eq(first.clone()), "{mode}: {:?}", events(state));
+        assert_eq!(ok(call(state, &["count"])).out.trim(), "counted to 3");
+        let again = [first, vec!["discover"]].concat();
+        assert!(requests().eq(again), "{mode}: {:?}", events(state));
+        are_gone(state);
+    }
+}
+
+#[test]
 fn uses_the_requested_revision_for_a_program() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();

@@ -108,13 +108,16 @@ impl Link {
         };
         let is_old = shake.version == ProtocolVersion::V20241105.label();
         let Some(version) = read.or(is_old.then_some(of_transport)) else {
+            if self.opens_without_session() {
+                return;
+            }
             let why = format!(
                 "it supports only MCP {}, which this version of longhaul does not support",
                 shake.version
             );
             return self.handshake_failed(&HandshakeError::Incompatible { why });
         };
-        if session.is_none() && self.prefers_modern() {
+        if session.is_none() && !self.record.is_process() && self.prefers_modern() {
             return;
         }
         // Whatever it speaks on the one stream, that is what a call stands on.

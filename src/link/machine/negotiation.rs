@@ -1,8 +1,9 @@
 //! Which eras a server speaks: found out by asking. Which of them a call is made in is [`ServerCapabilities::era_of`].
 //!
 //! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The modern era needs no session, so a server that
-//! speaks both is spoken to in both: in its one session, and beside it. With a process of ours nothing survives in any
-//! era; there the newest is spoken.
+//! speaks both is spoken to in both: in its one session, and beside it. A process of ours speaks one of them, as its SDK
+//! wants it. Nothing survives there in any era, but only the stateful one lets a tool ask while it runs, so the modern
+//! one is for programs with tasks.
 //!
 //! [`ServerCapabilities::era_of`]: crate::domain::ServerCapabilities::era_of
 
@@ -75,15 +76,21 @@ impl Link {
         };
         // A session that is only to be made again is not given up for a call that needs none.
         let is_pinned = self.negotiation.pinned.is_some() && !self.is_known_stateful();
+        let is_best_modern =
+            self.record.is_process() && (found.has_tasks || self.record.refuses_session);
         if self.has_session() {
             self.keep_session();
-        } else if self.record.is_process() || is_pinned {
+        } else if is_best_modern || is_pinned {
             self.open_modern(found);
         } else if self.negotiation.was_handshake_refused {
             self.record.refuses_session = true;
             self.open_modern(found);
         } else {
             self.negotiation.second_best = Some(found);
+            if self.record.is_process() {
+                // Some SDKs serve the era of the first message, and refuse the other one until the process ends.
+                self.close_legacy_sse();
+            }
             self.negotiate_with(NegotiationStep::Initialize);
         }
     }
@@ -234,13 +241,25 @@ impl Link {
     }
 
     /// Opens the modern era that was found, where the server makes no session beside it. Returns whether there is one.
-    fn opens_without_session(&mut self) -> bool {
+    pub(super) fn opens_without_session(&mut self) -> bool {
         let Some(found) = self.negotiation.second_best.take() else {
             return false;
         };
         self.record.refuses_session = true;
         self.open_modern(found);
         true
+    }
+
+    /// A program that answered `server/discover` did not answer the handshake in a new process, or ended at it. Returns
+    /// whether there is one: it is started again, for the modern era alone.
+    pub(super) fn leaves_handshake(&mut self) -> bool {
+        let is_known = self.record.is_process() && self.negotiation.second_best.take().is_some();
+        if is_known {
+            self.record.refuses_session = true;
+            self.close_legacy_sse();
+            self.negotiate_with(NegotiationStep::Discover);
+        }
+        is_known
     }
 
     /// The server seems not to speak the modern era. Unless `is_by_server`, a proxy or a portal may have said so.
@@ -418,6 +437,8 @@ impl Link {
     pub(super) fn why_stateful(&self) -> &'static str {
         if self.negotiation.pinned.is_some() {
             self.who_asks()
+        } else if self.record.is_process() && self.negotiation.second_best.is_some() {
+            "the program also supports 2026-07-28, without tasks; only in older revisions can its tools ask while they run"
         } else if self.record.is_process() {
             "the program supports no newer revision"
         } else if self.legacy_sse.is_some() {

@@ -214,6 +214,9 @@ impl Link {
         if in_flight.came.is_some() {
             return self.not_mcp(why);
         }
+        if self.leaves_handshake() {
+            return;
+        }
         if std::mem::take(&mut self.negotiation.is_unheard) {
             return self.negotiate_with(NegotiationStep::Initialize);
         }

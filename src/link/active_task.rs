@@ -19,6 +19,7 @@ use crate::domain::{
     IfCut, LostReason, Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId,
     Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
 };
+use crate::protocol::HttpError;
 
 /// Silence after which the checkpoint behind a stream without heartbeats is read.
 const DOUBT_AFTER: Duration = Duration::from_secs(60);
@@ -373,6 +374,13 @@ impl ActiveTask {
         self.note_status(now, self.task.status.label(), Some(words.clone()));
         self.task.notice = Some(words);
         true
+    }
+
+    /// Keeps what the server wrote about a call that may run all the same.
+    pub(super) fn notice_refusal(&mut self, now: Stamp, refusal: &HttpError) {
+        if let Some(said) = refusal.server_text.as_deref().map(text::clean_line) {
+            self.notice(now, format!("HTTP {}: {said}", refusal.status));
+        }
     }
 
     pub(super) fn touch(&mut self, now: Stamp) {

@@ -50,6 +50,7 @@ impl Link {
                 self.fail_with(id, TaskErrorKind::Refused, error);
             }
             _ if refusal.may_run() => {
+                active.notice_refusal(self.now, refusal);
                 let reason = if self.may_be_task(id) {
                     UnknownReason::BeforeTaskId
                 } else {
@@ -119,6 +120,7 @@ impl Link {
             }
             status if is_call && refusal.may_run() => {
                 active.went_out(self.now);
+                active.notice_refusal(self.now, refusal);
                 let end = Status::Unknown(UnknownReason::HttpStatus(status));
                 self.out_of_stream(id, end);
             }

@@ -154,16 +154,17 @@ impl FromStr for Chord {
         let error = || ParseChordError(text.to_owned());
         let mut chord = Self::char(' ');
         let mut rest = text;
-        loop {
-            let held = [
-                (&mut chord.ctrl, "ctrl-"),
-                (&mut chord.alt, "alt-"),
-                (&mut chord.shift, "shift-"),
-            ]
-            .into_iter()
-            .find_map(|(flag, name)| rest.strip_prefix(name).map(|after| (flag, after)));
-            let Some((flag, after)) = held else { break };
-            *flag = true;
+        while let Some((held, after)) = rest.split_once('-').filter(|(_, after)| !after.is_empty())
+        {
+            let flag = match held {
+                "ctrl" => &mut chord.ctrl,
+                "alt" => &mut chord.alt,
+                "shift" => &mut chord.shift,
+                _ => return Err(error()),
+            };
+            if std::mem::replace(flag, true) {
+                return Err(error());
+            }
             rest = after;
         }
         let mut letters = rest.chars();
@@ -205,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(chord), "{text}");
         }
-        for text in ["", "ctrl-", "hyper-x", "f999", "enterr"] {
+        for text in ["", "ctrl-", "ctrl-ctrl-x", "hyper-x", "f999", "enterr"] {
             assert_eq!(text.parse::<Chord>(), Err(ParseChordError(text.to_owned())));
         }
     }

@@ -99,21 +99,22 @@ impl ResultPart {
         // What is not only text is cut as JSON.
         let whole = texts.map_or_else(|| result.to_owned(), |texts| texts.join("\n"));
         let total = whole.chars().count();
-        let part: String = whole.chars().skip(self.from).take(self.length).collect();
-        let end = self.from.min(total) + part.chars().count();
+        let from = self.from.min(total);
+        let part: String = whole.chars().skip(from).take(self.length).collect();
+        let end = from + part.chars().count();
         let more = if end >= total {
             "the end".to_owned()
         } else {
             format!("continue with {COLLECT} {{\"id\": \"{task}\", \"from\": {end}}}")
         };
-        let words = format!("(characters {} to {end} of {total}; {more})", self.from);
+        let words = format!("(characters {from} to {end} of {total}; {more})");
         let is_error = value.get("isError").cloned().unwrap_or(json!(false));
         let content = [
             json!({"type": "text", "text": part}),
             json!({"type": "text", "text": words}),
         ];
         let part = json!({"content": content, "isError": is_error});
-        (part, self.from.min(total)..end, total)
+        (part, from..end, total)
     }
 }
 

@@ -123,9 +123,11 @@ fn report(
     let document = json!({ "keeper": status.map(documents::keeper) });
     let Some(status) = status else {
         let session = context.paths.session();
-        let line = format!(
-            "no keeper is running for session {session}; the next command that needs one starts it"
-        );
+        let next = match context.role()? {
+            ProcessRole::Drive => "none is started, because keepers are switched off here",
+            _ => "the next command that needs one starts it",
+        };
+        let line = format!("no keeper is running for session {session}; {next}");
         return context.answer(&document, &line);
     };
     let kind = if status.is_keeper {

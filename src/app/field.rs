@@ -68,8 +68,8 @@ impl Field {
         self.input.handle(InputRequest::SetCursor(cursor.min(most)));
     }
 
-    /// Handles a key that moves between the lines or adds one; returns `false` for other keys and at the first and last
-    /// line.
+    /// Handles a key that moves between the lines or adds one; returns `false` for other keys, at the first and last line,
+    /// and for Enter in an empty field.
     pub(super) fn line_key(&mut self, chord: Chord) -> bool {
         if !self.has_lines || chord.ctrl || chord.alt {
             return false;
@@ -77,7 +77,7 @@ impl Field {
         let (line, column) = self.cursor_position();
         let last = self.text().matches('\n').count();
         match chord.key {
-            Key::Enter if self.text().len() < LIMIT => {
+            Key::Enter if !self.is_empty() && self.text().len() < LIMIT => {
                 self.input.handle(InputRequest::InsertChar('\n'));
             }
             Key::Up if line > 0 => self.go_to(line - 1, column),
@@ -173,6 +173,7 @@ impl Field {
         let pasted = pasted.replace("\r\n", "\n");
         let letters = pasted.chars().map(|letter| match letter {
             '\n' | '\r' if self.has_lines => '\n',
+            '\t' => '\t',
             _ if letter.is_control() => ' ',
             _ => letter,
         });

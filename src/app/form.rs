@@ -1,7 +1,5 @@
 //! A field of a form: its input and the value to send.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, text};
@@ -154,15 +152,6 @@ pub struct FormRow<'f> {
     pub path: Vec<PathSegment>,
     /// The field.
     pub field: &'f FormField,
-}
-
-/// A text as a field shows it: several lines stay, other control characters are removed.
-fn editable(text: &str) -> Cow<'_, str> {
-    if text.contains(|it: char| it.is_control() && it != '\n') {
-        text::clean_line(text)
-    } else {
-        Cow::Borrowed(text)
-    }
 }
 
 /// Formatted JSON.
@@ -344,7 +333,7 @@ impl FormField {
             kind => {
                 let text = match (kind, start) {
                     (_, None) => String::new(),
-                    (ArgumentKind::Text, Some(Value::String(text))) => editable(text).into_owned(),
+                    (ArgumentKind::Text, Some(Value::String(text))) => text.clone(),
                     (_, Some(other)) => other.to_string(),
                 };
                 // Typing replaces a default or a number, but edits an existing text.
@@ -409,13 +398,7 @@ impl FormField {
             }
             (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
-                // Sanitizing for display must not change an untouched value.
-                let unchanged = self.before.as_ref().filter(|before| {
-                    let before = before.as_str();
-                    before.is_some_and(|before| editable(before) == field.text())
-                });
-                let typed = || Value::String(field.text().to_owned());
-                Ok(Some(unchanged.cloned().unwrap_or_else(typed)))
+                Ok(Some(Value::String(field.text().to_owned())))
             }
             (FormValue::Typed(field), ArgumentKind::Json) => {
                 serde_json::from_str(field.text().trim_end())

@@ -124,6 +124,7 @@ impl ResultText {
     pub(super) fn read(task: &TaskId, json: Option<String>) -> Self {
         let mut document = Document::default();
         let mut parts = Vec::new();
+        let is_read = json.is_some();
         match json {
             None => {}
             Some(json) if json.len() > MAX_RESULT_BYTES => {
@@ -137,6 +138,9 @@ impl ResultText {
                 Ok(members) => lay_out(&members, &mut document, &mut parts),
                 Err(_) => document.push_json(&json),
             },
+        }
+        if is_read && document.is_empty() {
+            document.push_text("The result is empty.");
         }
         document.finish();
         Self {

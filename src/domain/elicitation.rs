@@ -196,14 +196,11 @@ impl UrlPreview {
             can_open: false,
         };
         let Ok(url) = Url::parse(sent) else {
-            return refused("not a valid URL, can't be opened");
+            return refused("not a valid URL");
         };
-        let Some(host) = url.host_str() else {
-            return refused("the URL has no host, can't be opened");
+        let (Some(host), "http" | "https") = (url.host_str(), url.scheme()) else {
+            return refused("only http and https URLs can be opened");
         };
-        if !matches!(url.scheme(), "http" | "https") {
-            return refused("not an http or https URL, can't be opened");
-        }
         let mut warnings = Vec::new();
         let is_name = matches!(url.host(), Some(url::Host::Domain(_)));
         let shown = url::quirks::domain_to_unicode(host);

@@ -317,7 +317,7 @@ impl TaskError {
         let meaning = match self.code.filter(|_| has_rpc_code) {
             Some(-32700) => "the server couldn't parse the request",
             Some(-32601) => "not supported by the server",
-            Some(-32602) => "the server rejected the arguments",
+            Some(-32602) => "the server rejected the call",
             Some(-32603) => "server error",
             Some(-32020) => "the request's headers don't match its body",
             Some(-32021) => "the server needs a capability that longhaul doesn't have",

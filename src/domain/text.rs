@@ -64,6 +64,15 @@ pub fn head(text: &str, limit: usize) -> &str {
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
+/// What the operating system says of an error, without its number and what follows that.
+pub fn os_error(error: &impl ToString) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_lowercase(),
+        None => text,
+    }
+}
+
 /// Sanitizes server text for display on one line: line ends become spaces.
 pub fn clean_line(text: &str) -> Cow<'_, str> {
     clean(text, false)

@@ -41,6 +41,9 @@ const ASKS_WAITING: usize = 1024;
 /// How often a lock is tried again whose holder does not answer.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
+/// Reported when a keeper was started in place of one that had exited.
+const NEW_KEEPER: &str = "the keeper has exited; a new one continues this session's calls";
+
 /// The notice after a person has stopped the keeper.
 const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action, or another longhaul, starts a new one";
 
@@ -240,7 +243,13 @@ async fn serve(
                 started = keeper.start(&options.paths) => started,
                 _ = &mut own.leaving => return,
             };
-            let Err(error) = started else { continue };
+            let Err(error) = started else {
+                if std::mem::take(&mut other.has_followed) {
+                    let at = options.clock.now().wall;
+                    snapshots.notice(at, NoticeLevel::Info, NEW_KEEPER);
+                }
+                continue;
+            };
             snapshots.publish(SessionEvent::failed(error.to_string(), error.exit()));
             let refused = RequestError::CannotSave(error.to_string());
             own.pending.refuse_all(snapshots, &refused);

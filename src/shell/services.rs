@@ -250,11 +250,11 @@ enum ServiceError {
     NotOpened(#[from] OpenError),
     #[error("no desktop was found")]
     NoDesktop,
-    #[error("could not make a copy: {0}")]
+    #[error("could not make a copy: {}", text::os_error(.0))]
     Copy(io::Error),
-    #[error("could not open it: {0}")]
+    #[error("could not open it: {}", text::os_error(.0))]
     Open(io::Error),
-    #[error("could not write {}: {error}", file.display())]
+    #[error("could not write {}: {}", file.display(), text::os_error(error))]
     Write { file: PathBuf, error: io::Error },
     #[error("the task is on another machine; use `longhaul export` there")]
     OtherMachine,

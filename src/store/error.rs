@@ -149,13 +149,18 @@ impl StoreError {
     pub(super) fn open_io(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| match error.kind() {
             _ if is_full(&error) => Self::cannot_open(path, "the disk is full", FREE),
-            io::ErrorKind::PermissionDenied => Self::cannot_open(path, plain(&error), PERMIT),
-            _ => Self::cannot_open(path, plain(&error), ""),
+            io::ErrorKind::PermissionDenied => {
+                Self::cannot_open(path, text::os_error(&error), PERMIT)
+            }
+            _ => Self::cannot_open(path, text::os_error(&error), ""),
         }
     }
 
     pub(super) fn cannot_set_aside(path: &Path, error: &io::Error) -> Self {
-        let why = format!("it is damaged and cannot be moved aside: {}", plain(error));
+        let why = format!(
+            "it is damaged and cannot be moved aside: {}",
+            text::os_error(error)
+        );
         Self::cannot_open(path, why, if is_full(error) { FREE } else { PERMIT })
     }
 
@@ -175,7 +180,7 @@ impl StoreError {
     pub(super) fn write_io(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| Self::CannotWrite {
             path: path.to_owned(),
-            why: plain(&error),
+            why: text::os_error(&error),
         }
     }
 
@@ -273,15 +278,6 @@ pub(super) fn message(error: &rusqlite::Error) -> String {
         Some(ErrorCode::NotADatabase) => "it is not a session file".to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => "its contents are inconsistent".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-/// The operating system's words without the number behind them.
-pub(super) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_lowercase(),
-        None => text,
     }
 }
 

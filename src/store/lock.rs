@@ -9,10 +9,9 @@ use std::{
 
 use super::{
     Paths, StoreError, StoreResult,
-    error::plain,
     paths::{check_file, companion, modified_at, open_own_file, system_time},
 };
-use crate::domain::Wall;
+use crate::domain::{Wall, text};
 
 /// Held by a client that starts a keeper, so that of several only one does.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ pub(super) fn try_lock(path: &Path) -> StoreResult<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => {
-            let why = format!("its file system has no locks ({})", plain(&error));
+            let why = format!("its file system has no locks ({})", text::os_error(&error));
             Err(StoreError::cannot_open(path, why, ""))
         }
     }

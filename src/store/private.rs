@@ -10,10 +10,11 @@ use std::{
 use super::{
     StoreError, StoreResult,
     atomic::write_atomically,
-    error::{CHECK_PERMISSIONS, plain},
+    error::CHECK_PERMISSIONS,
     lock::try_lock,
     paths::{check_file, open_directly, set_aside},
 };
+use crate::domain::text;
 
 /// Far more than a file of secrets needs; a larger one is damaged.
 const BYTES: u64 = 4 << 20;
@@ -60,7 +61,7 @@ impl PrivateFile {
         };
         let failed = |error| StoreError::CannotRead {
             path: self.path.clone(),
-            why: plain(&error),
+            why: text::os_error(&error),
             advice: CHECK_PERMISSIONS,
         };
         // Checked above for a clear message; this also holds if something is put there in between.

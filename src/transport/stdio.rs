@@ -95,7 +95,11 @@ enum StartError {
         text::clean_line(cwd)
     )]
     NoDirectory { program: String, cwd: String },
-    #[error("could not start {}: {error}", text::clean_line(program))]
+    #[error(
+        "could not start {}: {}",
+        text::clean_line(program),
+        text::os_error(error)
+    )]
     Spawn {
         program: String,
         error: std::io::Error,

@@ -25,15 +25,15 @@ pub(in crate::app) fn repeat(state: &mut State, is_unchecked: bool) {
 pub(super) fn show_errors(
     state: &mut State,
     form: &mut CallForm,
-    lines: Vec<String>,
+    mut lines: Vec<String>,
     wrong: Vec<Vec<PathSegment>>,
 ) {
     form.may_send_unchecked = !wrong.is_empty();
-    (form.errors, form.wrong) = (lines, wrong);
     if form.may_send_unchecked {
         let key = state.key(Action::Send);
-        state.reply(format!("press {key} again to send the call unchecked"));
+        lines.insert(0, format!("press {key} again to send the call unchecked"));
     }
+    (form.errors, form.wrong) = (lines, wrong);
     form.focus_first_error();
 }
 

@@ -57,6 +57,9 @@ pub(in crate::app) fn palette_key(
                         let flags = &state.setup.flags;
                         state.reply(format!("run `longhaul {typed}{flags}` in a shell"));
                     }
+                    Some(binding) if binding.command == word && word != typed => {
+                        state.reply(format!("`{word}` takes no arguments here"));
+                    }
                     Some(binding) => perform_named(state, binding),
                     None => {
                         let key = state.key(Action::Palette);

@@ -6,7 +6,8 @@ use crate::{
         keymap::Action, question, requests::request_for, session::RequestPurpose,
     },
     domain::{
-        Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId, text,
+        Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId,
+        UrlPreview, text,
     },
 };
 
@@ -97,6 +98,14 @@ pub(in crate::app) fn question_key(
             form.at = Some(form.at.map_or(last, |at| at.saturating_sub(1)));
         }
         Some(Action::OpenPage) => open_page(state, form, is_opening),
+        Some(Action::PageDown) => {
+            let link = form.link.as_ref().map(UrlPreview::full_url);
+            let message = text::clean_block(&form.elicitation.message);
+            let lines = message.lines().map(str::to_owned).chain(link);
+            state
+                .dialogs
+                .open_page("Question".to_owned(), lines.collect());
+        }
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {
                 state.copy(link.full_url());

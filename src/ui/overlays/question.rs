@@ -8,7 +8,7 @@ use super::{
     fields::{FieldView, form_fields, row_count, value_hint},
 };
 use crate::{
-    app::{Button, FormValue, QuestionForm, State, position_of, waits},
+    app::{Action, Button, FormValue, QuestionForm, State, position_of, waits},
     domain::{ElicitationMode, Stamp, UrlPreview, text},
     ui::{Region, Role, Theme, wrap::wrap},
 };
@@ -70,8 +70,9 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
     let lines = message.into_iter().take(message_rows);
     let mut y = window.put_text(0, y, lines, Role::Plain);
     if hidden > 0 && message_rows > 0 {
-        let more = format!(" {hidden} more lines in the Now tab");
-        window.put_note(y.saturating_sub(1), more);
+        let more = text::plural(hidden, "more line");
+        let key = state.key(Action::PageDown);
+        window.put_note(y.saturating_sub(1), format!(" {more}; {key} shows all"));
     }
     y += gap;
     match page {
@@ -137,7 +138,10 @@ fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) 
     let hidden = page.len().saturating_sub(rows);
     let y = window.put_lines(0, y, page.into_iter().take(rows));
     if hidden > 0 && rows > 0 {
-        window.put_note(y.saturating_sub(1), format!(" {hidden} more lines"));
+        window.put_note(
+            y.saturating_sub(1),
+            format!(" {}", text::plural(hidden, "more line")),
+        );
     }
 }
 
@@ -164,7 +168,8 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
         return (lines.take(MAX_PROBLEM_LINES).collect(), Role::Failed);
     }
     if form.is_opening {
-        let line = "Press o again to open it in your browser.".to_owned();
+        let host = form.link.as_ref().map_or("", |link| &link.host);
+        let line = format!("Press o again to open {host} in your browser.");
         return (wrap(&line, available), Role::Needs);
     }
     let field = form.at.and_then(|at| form.fields.get(at));

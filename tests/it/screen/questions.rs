@@ -80,6 +80,19 @@ fn asked(requests: &[&str]) -> Screen {
 }
 
 #[test]
+fn a_long_question_can_be_read_to_its_end() {
+    let lines: Vec<String> = (1..=60).map(|it| format!("condition {it}")).collect();
+    let request = serde_json::json!({"mode": "form", "message": lines.join("\n"),
+        "requestedSchema": {"type": "object", "properties": {}}});
+    let mut screen = asked(&[&request.to_string()]);
+    assert!(screen.draw().contains("more lines; PgDn shows all"));
+    screen.keys("pgdn G");
+    assert!(screen.draw().contains("condition 60"));
+    screen.keys("esc");
+    assert!(screen.draw().contains("[ Accept ]"));
+}
+
+#[test]
 fn ignores_keys_typed_before_the_question_was_readable() {
     let mut screen = Screen::morning(USUAL, colour());
     screen.news(asking(&[GO_ON]));
@@ -264,6 +277,11 @@ fn opens_a_page_only_over_http_after_confirmation() {
     let mut screen = asked(&[VISIT]);
     screen.keys("o");
     assert!(notice(&screen).contains("press o again to open xn--pypal-4ve.com"));
+    assert!(
+        screen
+            .draw()
+            .contains("Press o again to open xn--pypal-4ve.com")
+    );
     // Any other key takes it back.
     screen.keys("tab o");
     assert!(opened(&screen).is_empty());
@@ -280,7 +298,7 @@ fn opens_a_page_only_over_http_after_confirmation() {
     let file = "file:///etc/passwd";
     let mut screen = asked(&[r#"{"mode":"url","message":"m","url":"file:///etc/passwd"}"#]);
     screen.keys("o o o");
-    assert!(opened(&screen).is_empty() && notice(&screen).contains("can't be opened"));
+    assert!(opened(&screen).is_empty() && notice(&screen).contains("only http and https"));
     screen.keys("y");
     assert!(
         screen

@@ -3,7 +3,7 @@
 use crate::domain::{ServerName, text};
 
 use super::super::{
-    Action, Document, Focus, Match, Pane, PaneHeights, Search, State, Tab,
+    Action, Document, Focus, Match, Pane, PaneHeights, Search, State, Tab, TaskLog,
     detail::{entry_text, result_document, tab_lines},
     lanes,
     requests::{check_config, is_reachable, request_tools},
@@ -100,7 +100,9 @@ pub(super) fn scroll(state: &mut State, by: isize) {
             state.reply("nothing to scroll here; press ] for the log");
         }
         Tab::Log => {
-            let held = state.selected_log().map_or(0, |log| log.entries.len());
+            // A note about older lines takes a row above them.
+            let rows = |log: &TaskLog| log.entries.len() + usize::from(log.dropped > 0);
+            let held = state.selected_log().map_or(0, rows);
             // Up goes back in time.
             state.detail.scroll = moved(state.detail.scroll, -by, held.saturating_sub(of_log));
             state.detail.is_following = state.detail.scroll == 0;

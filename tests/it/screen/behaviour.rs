@@ -782,6 +782,8 @@ fn a_history_read_twice_is_held_once_and_bounded() {
     }
     let log = &screen.state.detail.logs[&id("q7m2xk")];
     assert_eq!((log.entries.len(), log.dropped), (2_000, 1_000));
+    screen.keys("enter ] g");
+    assert!(screen.draw().contains("1,000 older lines are only in"));
 }
 
 #[test]

@@ -224,15 +224,7 @@ impl CallForm {
     /// The arguments, or errors for unreadable values.
     fn read(&self) -> Result<Map<String, Value>, Vec<String>> {
         if let Some(raw) = &self.raw {
-            let typed = raw.text().trim_end();
-            let typed = if typed.is_empty() { "{}" } else { typed };
-            return match serde_json::from_str::<Value>(typed) {
-                Ok(Value::Object(object)) => Ok(object),
-                Ok(_) => Err(vec![
-                    "the arguments must be a JSON object: {...}".to_owned(),
-                ]),
-                Err(error) => Err(vec![format!("invalid JSON: {}", JsonError::from(error))]),
-            };
+            return object(raw);
         }
         let mut errors = Vec::new();
         let mut arguments = Map::new();
@@ -366,8 +358,7 @@ impl CallForm {
 
     /// Turns JSON into fields; or the errors.
     fn show_fields(&mut self, raw: &Field) -> Result<(), Vec<String>> {
-        let given: Map<String, Value> = serde_json::from_str(raw.text())
-            .map_err(|error| vec![format!("invalid JSON: {}", JsonError::from(error))])?;
+        let given = object(raw)?;
         let Some(tool) = self.tool.clone() else {
             return Err(vec![
                 "the arguments of this tool aren't known yet".to_owned(),
@@ -431,6 +422,19 @@ fn as_json(arguments: &[TypedArgument]) -> String {
         .iter()
         .map(|pair| (pair.key.clone(), value(&pair.value)));
     pretty(&Value::Object(all.collect()))
+}
+
+/// The arguments typed as JSON.
+fn object(raw: &Field) -> Result<Map<String, Value>, Vec<String>> {
+    let typed = raw.text().trim_end();
+    let typed = if typed.is_empty() { "{}" } else { typed };
+    match serde_json::from_str::<Value>(typed) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(vec![
+            "the arguments must be a JSON object: {...}".to_owned(),
+        ]),
+        Err(error) => Err(vec![format!("invalid JSON: {}", JsonError::from(error))]),
+    }
 }
 
 #[cfg(test)]

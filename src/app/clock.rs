@@ -4,6 +4,9 @@ use crate::domain::{Stamp, Wall};
 
 use super::State;
 
+/// Within this time, a weekday names one day.
+const SIX_DAYS_MS: u64 = 6 * 24 * 60 * 60 * 1000;
+
 /// Times of day in the user's zone.
 impl State {
     fn zoned(&self, at: Wall) -> Option<jiff::Zoned> {
@@ -26,9 +29,11 @@ impl State {
         self.formatted(at, "%H:%M", "--:--")
     }
 
-    /// `Fri 06:52`.
+    /// `Fri 06:52`; `20 Nov 06:52` where that could be another week's.
     pub fn clock_day(&self, at: Wall) -> String {
-        self.formatted(at, "%a %H:%M", "--- --:--")
+        let is_near = at.0.abs_diff(self.now().wall.0) < SIX_DAYS_MS;
+        let format = if is_near { "%a %H:%M" } else { "%-d %b %H:%M" };
+        self.formatted(at, format, "--- --:--")
     }
 
     /// `Fri 20`, for a midnight.

@@ -334,6 +334,7 @@ pub fn has_large_integer(json: &str) -> bool {
         }),
         Some(b'-' | b'0'..=b'9') => {
             !json.contains(['.', 'e', 'E'])
+                && json != "-0"
                 && serde_json::from_str(json).is_ok_and(|value: Value| value.is_f64())
         }
         _ => false,

@@ -101,7 +101,17 @@ fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
                 None if form.is_loading(state) => {
                     state.reply("the tools are still loading; press Enter again in a moment");
                 }
-                None => state.reply("no matching tool"),
+                None => match form.server.clone() {
+                    Some(server)
+                        if state
+                            .tools
+                            .get(&server)
+                            .is_some_and(|it| it.error.is_some()) =>
+                    {
+                        request_tools(state, &server);
+                    }
+                    _ => state.reply("no matching tool"),
+                },
             }
         }
         _ => {

@@ -144,7 +144,8 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
             Some(tools) if tools.error.is_some() => {
                 let why = tools.error.as_deref().unwrap_or_default();
                 let asked = form.server.as_ref();
-                asked.map_or(String::new(), |asked| no_tools(state, asked, why))
+                let note = asked.map_or(String::new(), |asked| no_tools(state, asked, why));
+                format!("{}. Press Enter to try again.", note.trim_end_matches('.'))
             }
             Some(tools) if tools.is_known && tools.list.is_empty() => {
                 format!("{server} has no tools.")

@@ -2262,6 +2262,24 @@ fn a_full_form_says_that_it_can_be_sent_unchecked() {
 }
 
 #[test]
+fn enter_asks_again_for_tools_that_a_server_did_not_list() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen
+        .go_to("q7m2xk")
+        .keys("esc n enter")
+        .refuse_tools("it sleeps");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("it sleeps. Press Enter to try again."),
+        "{drawn}"
+    );
+    screen.todo.clear();
+    screen.keys("enter");
+    screen.answer_tools();
+    assert!(!screen.draw().contains("it sleeps"));
+}
+
+#[test]
 fn keeps_tabs_and_line_ends_of_a_text() {
     let schema = r#"{"properties": {"code": {"type": "string"}}}"#;
     let mut screen = form_of(WIDE, schema);

@@ -5,7 +5,7 @@ use std::path::Path;
 use longhaul::{
     auth::{Keychain, Logins},
     domain::{NewCall, ServerName, ServerRef, SessionEvent, SessionRequest, TaskId},
-    engine::{Clock, Options, ProcessRole, Session, Subscription},
+    engine::{Clock, Options, ProcessRole, Session, SessionPurpose, Subscription},
     store::Paths,
 };
 
@@ -83,7 +83,7 @@ fn open(url: &str, state: &Path) -> Session {
         config: longhaul::domain::ServerConfigs::default(),
         read_config: || None,
         role: ProcessRole::Drive,
-        only_followed: false,
+        purpose: SessionPurpose::Screen,
         logins,
         traces: false,
         protocol: None,

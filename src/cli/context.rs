@@ -3,8 +3,7 @@
 use std::{
     ffi::OsString,
     fmt::{self, Write as _},
-    fs::File,
-    io::{BufRead as _, Write as _},
+    io::BufRead as _,
     path::{Path, PathBuf},
 };
 
@@ -23,7 +22,7 @@ use crate::{
     config::{self, Config, ConfigError, FileMark},
     domain::{ServerConfig, ServerName, Task, TaskId, server_url, text},
     engine::{Clock, KeeperCommand, ProcessRole, USUAL_ENVIRONMENT},
-    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer},
+    store::{DriverLock, Lookup, Paths, Reader, StoreError, Writer, replace_atomically},
 };
 
 /// Shared state of a command: global options, session paths, output and configuration.
@@ -320,8 +319,10 @@ fn keeper_environment(
 
 /// Writes a file for the user. A failure is not `CANNOT_SAVE`, because the session is unaffected.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> CliResult<()> {
-    let write = || File::create(path)?.write_all(bytes);
-    write().map_err(|error| CliError::usage(format!("could not write {}: {error}", path.display())))
+    replace_atomically(path, bytes).map_err(|error| {
+        let why = text::os_error(&error);
+        CliError::usage(format!("could not write {}: {why}", path.display()))
+    })
 }
 
 /// Asks a yes-or-no question; without a terminal the answer is no.

@@ -42,13 +42,15 @@ pub(super) enum FollowUntil {
     Detachable,
 }
 
-/// Follows a task until it ends, the user quits or the session fails. Closes the session.
+/// Follows a task until it ends, the user quits or the session fails. Closes the session. `is_new` is set for a call that
+/// this process has just started.
 pub(super) async fn follow(
     context: &mut Context<'_>,
     mut live: LiveSession,
     mut printer: HistoryPrinter,
     until: FollowUntil,
     questions: QuestionHandling,
+    is_new: bool,
 ) -> CliResult {
     let id = printer.id.clone();
     let mut follower = Follower {
@@ -60,6 +62,7 @@ pub(super) async fn follow(
         is_behind: until == FollowUntil::Ended,
         detach_wait_since: None,
         was_unsaved: false,
+        is_new,
         before_retry: None,
         printed_notices: BTreeSet::new(),
         shown_question: None,
@@ -154,7 +157,7 @@ fn quit_message(
     let why = if_cut.reason.message();
     if if_cut.is_lost() {
         return format!(
-            "quitting closed the connection of {id}, so it is lost: {why}; to run it again: `longhaul again {id}{flags}`"
+            "quitting closed the connection of {id}: {why}; to run it again: `longhaul again {id}{flags}`"
         );
     }
     let now = context.clock.now().wall;
@@ -193,6 +196,8 @@ struct Follower<'f, 'c> {
     detach_wait_since: Option<Mono>,
     /// Whether the previous view was not saved.
     was_unsaved: bool,
+    /// What needs a sign-in has just been refused with the present credentials.
+    is_new: bool,
     /// The view that needed a sign-in when the driver was asked to try again, for credentials may just have come; and
     /// whether it has tried.
     before_retry: Option<(Arc<TaskView>, bool)>,
@@ -397,7 +402,8 @@ impl Follower<'_, '_> {
             }
             return Ok(None);
         }
-        if view.contact == Connectivity::NeedsLogin && !self.context.global.readonly {
+        let may_be_stale = !self.is_new && !self.context.global.readonly;
+        if view.contact == Connectivity::NeedsLogin && may_be_stale {
             let (before, has_tried) = self.before_retry.get_or_insert_with(|| {
                 self.live.send_as(RETRY, SessionRequest::RetryNow);
                 (Arc::clone(view), false)
@@ -558,6 +564,7 @@ pub(super) fn follow_after(
             printer,
             FollowUntil::Ended,
             QuestionHandling::Exit,
+            false,
         )
         .await
     })

@@ -25,7 +25,7 @@ use crate::{
         SessionEvent, SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId,
         TaskView, text,
     },
-    engine::{Inherited, Options, ProcessRole, Session, Subscription, ask_driver},
+    engine::{Inherited, Options, ProcessRole, Session, SessionPurpose, Subscription, ask_driver},
     term::{interruptible::end_writes_on_signals, signals::EndingSignals},
 };
 
@@ -91,7 +91,7 @@ pub(super) fn engine_options(
         },
         read_config: config::read_server_configs,
         role,
-        only_followed: false,
+        purpose: SessionPurpose::Command,
         logins: context.logins.clone(),
         traces: context.global.trace,
         protocol: context.global.protocol.0,
@@ -108,17 +108,17 @@ impl LiveSession {
     /// Opens the session. A failure arrives as [`SessionEvent::Failed`].
     pub(super) fn open(context: &mut Context<'_>, servers: Vec<ServerRef>) -> CliResult<Self> {
         let role = context.role()?;
-        Self::open_as(context, servers, role, Inherited::default(), false)
+        let purpose = SessionPurpose::Command;
+        Self::open_as(context, servers, role, Inherited::default(), purpose)
     }
 
-    /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left. With
-    /// `only_followed`, only the events of those tasks arrive that this process starts or asks for.
+    /// As [`Self::open`], in a role other than the one that the options say, and with what a replaced program left.
     pub(super) fn open_as(
         context: &mut Context<'_>,
         servers: Vec<ServerRef>,
         role: ProcessRole,
         inherited: Inherited,
-        only_followed: bool,
+        purpose: SessionPurpose,
     ) -> CliResult<Self> {
         let signal_error = CliError::bug("listen for signals");
         end_writes_on_signals().map_err(signal_error)?;
@@ -129,7 +129,7 @@ impl LiveSession {
         let options = engine_options(context, config, servers, server_configs, role);
         context.report_config_notices();
         let session = Session::open(Options {
-            only_followed,
+            purpose,
             args: std::env::args_os().skip(1).collect(),
             inherited,
             ..options

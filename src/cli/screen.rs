@@ -9,7 +9,7 @@ use crate::{
     },
     config::{self, Config},
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
-    engine::{Host, Options, ProcessRole},
+    engine::{Host, Options, ProcessRole, SessionPurpose},
     shell::{Opening, ServiceOptions, open as open_shell},
     term::{browser::Browser, caps::Capabilities, viewer::Viewer},
 };
@@ -223,6 +223,7 @@ fn session_options(
     };
     Options {
         read_config,
+        purpose: SessionPurpose::Screen,
         ..live_session::engine_options(context, config, options.servers, server_configs, role)
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::{codec::LinesCodecError, either::Either};
 use super::{
     file_watcher::FileWatcher,
     frames::Hello,
-    options::{Options, ProcessRole},
+    options::{Options, ProcessRole, SessionPurpose},
     pending_requests::{Envelope, OwnRequests, PendingRequests},
     snapshots::Snapshots,
     socket::{PING, PONG, ToDriver, is_of_this_user, send},
@@ -65,7 +65,7 @@ pub(super) async fn follow(
         _ = &mut own.leaving => return Some(Ending::Left),
     };
     let contract = options.paths.contract();
-    let ours = if options.only_followed {
+    let ours = if options.purpose == SessionPurpose::Proxy {
         Hello::of_follower(contract)
     } else {
         Hello::ours(contract)

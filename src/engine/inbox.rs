@@ -21,6 +21,8 @@ use crate::{link::ExchangeId, protocol::ExchangeEvent};
 
 /// The maximum number of waiting arrivals; a reader that finds this many yields to the driver.
 const WAITING: usize = 1024;
+/// How many of them one exchange may have, so that a flood leaves room for the others.
+const WAITING_OF_ONE: usize = WAITING / 4;
 /// The maximum bytes of waiting events; a single event may be larger.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
@@ -52,6 +54,15 @@ struct Queue {
     arrivals: Vec<Arrival>,
     bytes: usize,
     is_awaited: bool,
+    /// How often the driver took everything.
+    turn: u64,
+}
+
+/// How many arrivals an exchange has put into the queue since the driver last took everything.
+#[derive(Debug, Default)]
+struct Share {
+    turn: u64,
+    count: usize,
 }
 
 /// Where an exchange comes from.
@@ -97,6 +108,7 @@ impl Inbox {
         let inbox = Arc::clone(self);
         let job = tokio::spawn(async move {
             let mut arrivals = std::pin::pin!(arrivals);
+            let mut share = Share::default();
             loop {
                 // Checked whenever bytes have arrived: a reader that waited for them must not queue them while the
                 // inbox is shut.
@@ -113,7 +125,7 @@ impl Inbox {
                             exchange,
                             event,
                         };
-                        inbox.put(arrival).await;
+                        inbox.put(arrival, &mut share).await;
                     }
                     Some(None) => break,
                     None => inbox.opened(from).await,
@@ -123,11 +135,18 @@ impl Inbox {
         Reading(job.abort_handle())
     }
 
-    async fn put(&self, arrival: Arrival) {
+    async fn put(&self, arrival: Arrival, share: &mut Share) {
         loop {
             let emptied = {
                 let mut queue = self.lock();
-                if queue.arrivals.len() < WAITING && queue.bytes < WAITING_BYTES {
+                if share.turn != queue.turn {
+                    (share.turn, share.count) = (queue.turn, 0);
+                }
+                if queue.arrivals.len() < WAITING
+                    && queue.bytes < WAITING_BYTES
+                    && share.count < WAITING_OF_ONE
+                {
+                    share.count += 1;
                     if queue.arrivals.is_empty() {
                         self.filled.notify_one();
                     }
@@ -185,6 +204,7 @@ impl Inbox {
         let mut queue = self.lock();
         std::mem::swap(&mut queue.arrivals, into);
         queue.bytes = 0;
+        queue.turn += 1;
         if std::mem::take(&mut queue.is_awaited) {
             self.emptied.notify_waiters();
         }
@@ -255,6 +275,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_flood_leaves_room_for_others() {
+        let inbox = Arc::new(Inbox::default());
+        let flood = stream::repeat_with(|| event("flood".to_owned()));
+        let _flood = inbox.read(0, 0, Source::Process, flood);
+        let mut taken = Vec::new();
+        inbox.filled().await;
+        let _other = inbox.read(
+            0,
+            1,
+            Source::Process,
+            stream::iter([event("other".to_owned())]),
+        );
+        for _ in 0..3 {
+            inbox.filled().await;
+            tokio::task::yield_now().await;
+            inbox.take(&mut taken);
+            assert!(taken.len() <= WAITING_OF_ONE + 1, "{}", taken.len());
+            if taken.drain(..).any(|it| it.exchange == 1) {
+                return;
+            }
+        }
+        panic!("the other stream was not heard");
+    }
+
+    #[tokio::test]
     async fn events_of_several_streams_stay_in_order() {
         let inbox = Arc::new(Inbox::default());
         for number in 0..40 {
@@ -265,7 +310,7 @@ mod tests {
                 exchange,
                 event,
             };
-            inbox.put(arrival).await;
+            inbox.put(arrival, &mut Share::default()).await;
         }
         let mut taken = Vec::new();
         inbox.take(&mut taken);

@@ -31,7 +31,7 @@ mod tracer;
 mod tunnel;
 mod upgrade;
 
-pub use self::options::{Options, ProcessRole};
+pub use self::options::{Options, ProcessRole, SessionPurpose};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
 pub use follow::{DriverSnapshot, ask_driver, driver_snapshot};

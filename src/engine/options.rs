@@ -26,8 +26,8 @@ pub struct Options {
     pub read_config: fn() -> Option<ServerConfigs>,
     /// Who drives the session.
     pub role: ProcessRole,
-    /// Whether this process needs only the snapshots of the tasks that it starts or asks for.
-    pub only_followed: bool,
+    /// What the session is opened for.
+    pub purpose: SessionPurpose,
     /// The stored sign-ins.
     pub logins: Logins,
     /// Whether the traffic of every server is recorded.
@@ -46,6 +46,18 @@ pub struct Options {
     pub args: Vec<OsString>,
     /// What the program left that this one has replaced, if it has.
     pub inherited: Inherited,
+}
+
+/// What a session is opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionPurpose {
+    /// A person, who sees that the keeper was stopped and may go on later.
+    #[default]
+    Screen,
+    /// One command, which fails if the keeper is stopped.
+    Command,
+    /// A host, whose proxy needs only the snapshots of the tasks that it starts or asks for.
+    Proxy,
 }
 
 /// What a process does for the session that it opens.

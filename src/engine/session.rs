@@ -29,7 +29,7 @@ use crate::{
     },
     engine::{
         follow::{DRIVER_WITHIN, Ending, is_stopped},
-        options::{LOOK_EVERY, Options, ProcessRole},
+        options::{LOOK_EVERY, Options, ProcessRole, SessionPurpose},
         pending_requests::{Envelope, OwnRequests, PendingRequests},
     },
     store::{DriverLock, Paths, StoreError},
@@ -43,6 +43,10 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 
 /// Reported when a keeper was started in place of one that had exited.
 const NEW_KEEPER: &str = "the keeper has exited; a new one continues this session's calls";
+
+/// What ends a command whose keeper a person has stopped.
+const COMMAND_STOPPED: &str =
+    "the keeper was stopped; unfinished calls continue when longhaul runs again";
 
 /// The notice after a person has stopped the keeper.
 const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action, or another longhaul, starts a new one";
@@ -262,6 +266,19 @@ async fn serve(
             }
             Some(Ending::Stopped) if own.pending.is_empty() => {
                 other.is_gone(snapshots);
+                if options.purpose == SessionPurpose::Command {
+                    let is_gone = |holder| holder != keeper_before;
+                    tokio::select! {
+                        () = other.until(&options.paths, snapshots, is_gone) => {}
+                        _ = &mut own.leaving => return,
+                    }
+                    snapshots.publish(SessionEvent::Undriven);
+                    let failed =
+                        SessionEvent::failed(COMMAND_STOPPED.to_owned(), exit::DRIVER_SILENT);
+                    snapshots.publish(failed);
+                    (&mut own.leaving).await.ok();
+                    return;
+                }
                 let at = options.clock.now().wall;
                 snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
                 // Starting another one at once would make `stop` mean nothing; the next request needs one.
@@ -269,7 +286,9 @@ async fn serve(
                     Some(asked) = own.incoming.recv() => {
                         own.pending.add(asked);
                     }
-                    () = other.until_next(&options.paths, keeper_before, snapshots) => {}
+                    () = other.until(&options.paths, snapshots, |holder| {
+                        holder.is_some() && holder != keeper_before
+                    }) => {}
                     _ = &mut own.leaving => return,
                 }
                 reread_config(&mut options);
@@ -345,13 +364,18 @@ impl OtherDriver {
         (self.stuck_since, self.has_followed, self.is_undriven) = (None, true, true);
     }
 
-    /// Waits until another process drives the session than the one before, which may still save how its calls end.
-    async fn until_next(&mut self, paths: &Paths, before: Option<u32>, snapshots: &Snapshots) {
-        let is_other = |holder: u32| Some(holder) != before;
-        while !DriverLock::holder(paths).is_some_and(is_other) {
+    /// Waits for a process that drives the session, or for its end; the one before may still save how its calls end.
+    async fn until(
+        &mut self,
+        paths: &Paths,
+        snapshots: &Snapshots,
+        is_it: impl Fn(Option<u32>) -> bool,
+    ) {
+        while !is_it(DriverLock::holder(paths)) {
             self.watcher.look(snapshots, paths, true);
             tokio::time::sleep(LOOK_EVERY).await; // sleep: a lock that another process takes makes no event
         }
+        self.watcher.look(snapshots, paths, true);
     }
 
     /// It has stopped answering.

@@ -173,8 +173,13 @@ impl ActiveTask {
         let kind = error.map(|error| error.kind);
         let was_refused =
             kind == Some(TaskErrorKind::Refused) || kind == Some(TaskErrorKind::Unreachable);
-        let is_unsent = *status == Status::Cancelled && self.phase() == Phase::Queued;
-        is_first && (was_refused || is_unsent)
+        let is_given_up = *status == Status::Cancelled || kind == Some(TaskErrorKind::TimedOut);
+        is_first && (was_refused || is_given_up && self.phase() == Phase::Queued)
+    }
+
+    /// Whether no attempt of it was sent.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.phase() == Phase::Queued && self.task.attempts.len() == 1
     }
 
     /// Marks all attempts as ended.

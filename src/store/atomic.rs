@@ -1,7 +1,7 @@
 //! Writes small files atomically.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::Path,
@@ -41,6 +41,28 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a file of the user's; unless all of it can be written, an older one stays. What is no file is written to directly.
+///
+/// # Errors
+/// Those of the system.
+pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let found = fs::symlink_metadata(path);
+    let is_file = found.as_ref().is_ok_and(Metadata::is_file);
+    let usual = fs::Permissions::from_mode(0o666);
+    let permissions = found.map_or(usual, |it| it.permissions());
+    let beside = tempfile::Builder::new()
+        .permissions(permissions)
+        .tempfile_in(directory_of(path));
+    match beside {
+        Ok(mut file) if is_file || !path.exists() => {
+            file.write_all(bytes)?;
+            file.persist(path)?;
+            Ok(())
+        }
+        _ => File::create(path)?.write_all(bytes),
+    }
+}
+
 /// The directory that a file is in.
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -75,5 +97,22 @@ mod tests {
         File::create_new(&usual).unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path), mode(&usual));
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions_and_a_link_its_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        replace_atomically(&file, b"one").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        replace_atomically(&file, b"two").unwrap();
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace_atomically(&link, b"three").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"three");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

@@ -4,7 +4,7 @@ use std::{io, path::Path, path::PathBuf};
 
 use rusqlite::ErrorCode;
 
-use super::limit::has_met_file_size_limit;
+use super::{limit::has_met_file_size_limit, schema};
 use crate::domain::text;
 
 /// What working with the session's files returns.
@@ -136,6 +136,15 @@ impl StoreError {
             path: path.to_owned(),
             why: why.into(),
             advice,
+        }
+    }
+
+    /// A newer longhaul wrote the file in this format.
+    pub(super) fn newer(path: &Path, found: u32) -> Self {
+        Self::Newer {
+            path: path.to_owned(),
+            found,
+            known: schema::VERSION,
         }
     }
 

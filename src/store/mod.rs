@@ -21,7 +21,7 @@ mod thinning;
 mod trace;
 mod writer;
 
-pub use atomic::{create_atomically, directory_of, write_atomically};
+pub use atomic::{create_atomically, directory_of, replace_atomically, write_atomically};
 pub use error::{StoreError, StoreResult};
 pub use hook_events::{HookEvent, HookEvents};
 pub use limit::survive_file_size_limit;

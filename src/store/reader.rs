@@ -323,8 +323,13 @@ impl Reader {
         })
     }
 
-    /// The errors that SQLite finds in the file, at most a few lines; read-only. Empty for an intact file.
+    /// The errors that SQLite finds in the file, at most a few lines; read-only. Empty for an intact file. Fails with
+    /// [`StoreError::Newer`] if only a newer longhaul can write the file.
     pub fn check(&mut self) -> StoreResult<Vec<String>> {
+        let found = self.ask(0, schema::version)?;
+        if found > schema::VERSION {
+            return Err(StoreError::newer(&self.path, found));
+        }
         self.ask(Vec::new(), |connection| {
             let found: Vec<String> =
                 all(connection, "PRAGMA quick_check(5)", [], |row| row.get(0))?;

@@ -177,11 +177,7 @@ impl Writer {
             return Err(StoreError::refused(db, "it is another program's database"));
         }
         if found > schema::VERSION {
-            return Err(StoreError::Newer {
-                path: db.to_owned(),
-                found,
-                known: schema::VERSION,
-            });
+            return Err(StoreError::newer(db, found));
         }
         if connection.is_readonly("main").map_err(fail)? {
             let why = "the file or its disk is read-only";

@@ -90,6 +90,9 @@ fn certificate_error(reason: &CertificateError, has_roots: bool) -> String {
         CertificateError::UnknownIssuer => {
             "this system does not trust the issuer of its certificate".to_owned()
         }
+        CertificateError::Other(_) => {
+            "its certificate was not accepted; it may be self-signed".to_owned()
+        }
         other => format!("its certificate was not accepted ({other})"),
     }
 }

@@ -396,6 +396,7 @@ impl Stdio {
             cap: options.cap_bytes,
             share: options.buffered.share(),
             log_lines,
+            logged_before: 0,
             process: of_process,
             exit_reason,
             left_behind: None,

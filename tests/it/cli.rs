@@ -129,7 +129,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "odd", "version": "1"}})),
         Some("tools/list") => answer(json!({"tools": [
-            tool("gate-a"), tool("gate-b"), tool("slow-json"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"), tool("busy"),
+            tool("gate-a"), tool("gate-b"), tool("slow-json"), tool("open-a"), tool("open-b"), tool("plain"), tool("fails"), tool("refuses"), tool("hostile"), tool("stream"), tool("hangs"), tool("busy"), tool("denied"),
             {"name": "strict", "annotations": {"idempotentHint": true}, "inputSchema": {"type": "object", "properties": {
                 "to": {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}}}},
             {"name": "wipes", "annotations": {"destructiveHint": true}, "inputSchema": {"type": "object"}},
@@ -177,6 +177,7 @@ async fn fake(State(seen): State<Arc<Seen>>, body: String) -> Response {
                     answer(json!({"content": text("opened")}))
                 }
                 Some("busy") => StatusCode::TOO_MANY_REQUESTS.into_response(),
+                Some("denied") => StatusCode::FORBIDDEN.into_response(),
                 Some("hangs") => sse(stream::iter([step(1)]).chain(stream::pending()).boxed()),
                 _ => {
                     let error = json!({"code": -32000, "message": "not today"});
@@ -540,10 +541,21 @@ fn a_refused_call_leaves_its_key_to_the_next() {
         let ran = run(dir.path(), &with(&url, &["call", "busy", "--once", "k"]));
         assert_eq!((ran.code, fake.calls()), (Some(2), calls), "{ran:#?}");
     }
-    let ran = run(dir.path(), &["call", "plain", "--once", "k"]);
-    assert_eq!((ran.code, fake.calls()), (Some(0), 3), "{ran:#?}");
-    let ran = run(dir.path(), &["call", "plain", "--once", "k"]);
-    assert_eq!((ran.code, fake.calls()), (Some(0), 3), "{ran:#?}");
+    for _ in 0..2 {
+        let ran = run(dir.path(), &["call", "plain", "--once", "k"]);
+        assert_eq!((ran.code, fake.calls()), (Some(0), 3), "{ran:#?}");
+    }
+    let ran = run(dir.path(), &["call", "plain", "--once", ""]);
+    assert_eq!((ran.code, fake.calls()), (Some(2), 3), "{ran:#?}");
+}
+
+#[test]
+fn a_denied_call_is_sent_once() {
+    let fake = FakeServer::start();
+    let url = fake.url();
+    let dir = tempfile::tempdir().unwrap();
+    let ran = run(dir.path(), &with(&url, &["call", "denied"]));
+    assert_eq!((ran.code, fake.calls()), (Some(3), 1), "{ran:#?}");
 }
 
 #[test]
@@ -1632,7 +1644,7 @@ fn shows_final_progress_and_results_of_ended_tasks() {
     let ran = call.end();
     assert_eq!(ran.code, Some(130));
     assert!(
-        ran.err.contains("so it is lost") && !ran.err.contains("detached;"),
+        ran.err.contains("quitting closed the connection") && !ran.err.contains("detached;"),
         "{ran:#?}"
     );
 }

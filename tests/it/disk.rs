@@ -599,6 +599,11 @@ fn a_session_from_the_future_is_shown_and_not_written() {
         assert!(refused.err.contains(words), "{refused:#?}");
     }
     assert_eq!(bench.runs("refused"), 0);
+    let doctor = bench.run(&["doctor", "--offline"]);
+    assert!(
+        doctor.out.contains("a newer longhaul wrote it"),
+        "{doctor:#?}"
+    );
     let env = TestEnv::at(bench.state());
     let mut tui = env.open(&[], (120, 36));
     tui.wait_for("before");

@@ -16,7 +16,7 @@ use longhaul::{
         SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId,
         TaskView,
     },
-    engine::{Clock, Options, ProcessRole, Session, Subscription},
+    engine::{Clock, Options, ProcessRole, Session, SessionPurpose, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
 };
 
@@ -70,7 +70,7 @@ impl Bench {
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             role: ProcessRole::Drive,
-            only_followed: false,
+            purpose: SessionPurpose::Screen,
             logins: Logins::new(&self.paths.logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

@@ -41,7 +41,7 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo::{self, Fault},
     domain::{IfCut, LinkRecord, LinkState, ProtocolVersion, SessionEvent},
-    engine::{Clock, Options, ProcessRole, Session},
+    engine::{Clock, Options, ProcessRole, Session, SessionPurpose},
     store::{Paths, Reader},
 };
 use rustix::process::Signal;
@@ -115,7 +115,7 @@ impl Bench {
             config: longhaul::domain::ServerConfigs::default(),
             read_config: || None,
             role: ProcessRole::Drive,
-            only_followed: false,
+            purpose: SessionPurpose::Screen,
             logins: Logins::new(&paths(&self.state()).logins(), Keychain::none("a test")),
             traces: false,
             protocol: None,

@@ -278,8 +278,16 @@ fn a_stopped_keeper_stays_stopped_until_it_is_needed() {
     let mut screen = env.open_with(&[("LONGHAUL_KEEPER", "1")], pty::program(), &[], WIDE);
     // A screen that is not connected yet starts a keeper of its own.
     screen.wait_for("live, last byte");
+    let mut watch = kept.start(&["watch", &id, "--json"]);
+    watch.prints(|event| event["event"] == "progress");
     let stopped = kept.ok(&["keeper", "stop"]).out;
     assert!(stopped.starts_with("stopped keeper "), "{stopped}");
+    let watched = watch.end();
+    assert_eq!(watched.code, Some(75), "{watched:#?}");
+    assert!(
+        watched.err.contains("the keeper was stopped"),
+        "{watched:#?}"
+    );
     screen.wait_for("No keeper answers; longhaul starts one when needed.");
     assert_eq!(kept.keeper(), None);
     assert_eq!(DriverLock::holder(&kept.paths()), None);

@@ -451,6 +451,22 @@ fn a_dead_program_loses_its_call_and_the_next_gets_a_new_one() {
 }
 
 #[test]
+fn the_last_line_needs_no_end_and_the_log_before_it_is_of_its_call() {
+    let dir = approved();
+    let state = dir.path();
+    let ran = ok(call(state, &["last", "--json"]));
+    let events = ran.events();
+    let settled = events.last().unwrap();
+    assert_eq!(
+        settled["result"]["content"][0]["text"], "the last",
+        "{settled}"
+    );
+    let logged = events.iter().filter(|it| it["event"] == "log");
+    let logged = logged.filter(|it| it["data"].to_string().contains("log line"));
+    assert_eq!(logged.count(), 5, "{events:#?}");
+}
+
+#[test]
 fn a_child_that_keeps_writing_does_not_hide_the_end_of_its_program() {
     let dir = approved();
     let died = call(dir.path(), &["orphan"]);

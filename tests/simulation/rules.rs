@@ -1507,6 +1507,23 @@ fn cancelling_a_call_refused_with_401_reports_it_never_ran() {
 }
 
 #[test]
+fn the_hard_limit_ends_a_call_that_waits_to_be_sent() {
+    let mut bench = Bench::known();
+    let hard = Some(Duration::from_secs(60));
+    bench.start("steps", Limits { idle: None, hard });
+    let (call, _) = bench.last_post("tools/call");
+    bench.bring(call, refused(401));
+    bench.secs(59);
+    assert_eq!(bench.status(), &Status::Running);
+    bench.secs(2);
+    let error = bench.view().task.end.error.clone().unwrap();
+    assert_eq!(
+        error.message,
+        "the maximum time was reached; nothing was sent"
+    );
+}
+
+#[test]
 fn a_step_on_a_shared_pipe_is_activity_of_its_call_only() {
     let (mut bench, pipe) = Bench::process();
     let idle = Some(Duration::from_secs(60));

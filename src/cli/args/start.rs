@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
 use crate::{
     cli::arg_values::{Limit, limit, one_of},
@@ -21,7 +21,7 @@ pub(in crate::cli) struct CallArgs {
     #[arg(long, value_name = "JSON|@FILE|-")]
     pub(in crate::cli) args: Option<String>,
     /// Reuse the task with this key, if there is one, instead of starting another.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(in crate::cli) once: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) how: StartArgs,

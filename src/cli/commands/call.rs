@@ -107,9 +107,9 @@ fn run_call(context: &mut Context<'_>, draft: CallDraft) -> CliResult {
             FollowUntil::Ended
         };
         match start_call(context, &mut live, &mut reader, draft).await {
-            Ok(id) => {
+            Ok((id, is_new)) => {
                 let printer = HistoryPrinter::new(context, id, reader, OutputStyle::Call, 0);
-                follow(context, live, printer, until, questions).await
+                follow(context, live, printer, until, questions, is_new).await
             }
             Err(fail) => {
                 live.leave(context, &[]).await;
@@ -125,7 +125,7 @@ async fn start_call(
     live: &mut LiveSession,
     reader: &mut Reader,
     draft: CallDraft,
-) -> CliResult<TaskId> {
+) -> CliResult<(TaskId, bool)> {
     let listed = tools_of(context, live, reader, &draft).await?;
     let described = listed.iter().find(|listed| listed.name == draft.tool);
     if described.is_none() && !listed.is_empty() {
@@ -183,12 +183,13 @@ async fn start_call(
         ..NewCall::new(id, draft.server.name, draft.tool, arguments)
     };
     let id = hand_over(context, live, reader, &new).await?;
-    if new.once.is_some() && id != new.id {
+    let is_new = id == new.id;
+    if new.once.is_some() && !is_new {
         report_used_key(context, reader, &new, &id)?;
     } else if let Some(notice) = notice {
         context.info(&notice);
     }
-    Ok(id)
+    Ok((id, is_new))
 }
 
 /// Hands a call to the engine. Returns its task, which is another one if its key was used before.
@@ -260,7 +261,8 @@ async fn tools_of(
 /// The tools that a server had when it was last reached.
 fn known_tools(reader: &mut Reader, name: &ServerName) -> CliResult<Option<Vec<Tool>>> {
     let mut links = reader.links()?.into_iter();
-    let known = links.find(|link| link.name == *name && link.tools_at.is_some());
+    let known = links
+        .find(|link| link.name == *name && (link.tools_at.is_some() || !link.tools.is_empty()));
     Ok(known.map(|link| link.tools))
 }
 

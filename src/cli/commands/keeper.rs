@@ -15,8 +15,8 @@ use crate::{
     },
     domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{
-        Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, detach, inherit,
-        keeper_status, leave_terminal, relay, run_trial, stop_keeper,
+        Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, SessionPurpose,
+        detach, inherit, keeper_status, leave_terminal, relay, run_trial, stop_keeper,
     },
     store::{ListFilter, Reader},
     transport::guard_processes,
@@ -221,8 +221,13 @@ fn enter_own_scope() {
 
 async fn drive(context: &mut Context<'_>, background: bool, inherited: Inherited) -> CliResult {
     let is_upgrade = inherited.is_something();
-    let mut live =
-        LiveSession::open_as(context, Vec::new(), ProcessRole::Keeper, inherited, false)?;
+    let mut live = LiveSession::open_as(
+        context,
+        Vec::new(),
+        ProcessRole::Keeper,
+        inherited,
+        SessionPurpose::Command,
+    )?;
     // The engine does the work; this thread sleeps until something ends the keeper.
     live.ignore_views();
     loop {

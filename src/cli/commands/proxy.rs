@@ -21,7 +21,7 @@ use crate::{
         Collected, Program, ProxySettings, ServerConfigs, ServerRef, SessionRequest,
         SessionRequestId, server_url,
     },
-    engine::Inherited,
+    engine::{Inherited, SessionPurpose},
     proxy::{Effect, Proxy, ProxyInput, ProxyOptions, Unreadable},
     store::Reader,
     transport::stdio::outline::Outline,
@@ -72,7 +72,13 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> CliR
     block_on(async {
         let mut proxy = Proxy::new(options, context.clock.now());
         let (role, inherited) = (context.role()?, Inherited::default());
-        let mut live = LiveSession::open_as(context, vec![server], role, inherited, true)?;
+        let mut live = LiveSession::open_as(
+            context,
+            vec![server],
+            role,
+            inherited,
+            SessionPurpose::Proxy,
+        )?;
         let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
         let notes = end(context, &mut proxy, &mut live);
         // What is not noted in time is collectable all the same.

@@ -1,7 +1,7 @@
 //! The time limits that users set for their tasks.
 
 use crate::{
-    domain::{Mono, Phase, Status, TaskErrorKind, TaskId},
+    domain::{Mono, Status, TaskErrorKind, TaskId},
     link::{ConnectionState, Link, RequestKind, StreamState, time::earliest},
     protocol::encode,
 };
@@ -13,9 +13,6 @@ impl Link {
         if active.task.status != Status::Running {
             return None;
         }
-        active
-            .attempt()
-            .filter(|attempt| attempt.number > 1 || attempt.phase != Phase::Queued)?;
         let started = active.task.attempts.first()?.started_at;
         let hard = limits.hard.map(|hard| {
             let spent = self.now.wall.since(started);
@@ -65,7 +62,9 @@ impl Link {
             .as_ref()
             .and(active.task.server_task_id.clone());
         let is_modern = active.is_modern();
-        let outcome = if let Some(server_task) = server_task.filter(|_| can_send) {
+        let outcome = if active.is_unsent() {
+            "nothing was sent"
+        } else if let Some(server_task) = server_task.filter(|_| can_send) {
             self.send_task_cancel(id, &server_task);
             "longhaul asked the server to cancel its task"
         } else if is_modern && !self.record.is_process() {

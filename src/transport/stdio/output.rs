@@ -3,6 +3,7 @@
 use std::{os::fd::AsFd as _, sync::Arc};
 
 use bytes::BytesMut;
+use serde::de::IgnoredAny;
 use tokio::{
     io::AsyncReadExt as _,
     process::ChildStdout,
@@ -37,6 +38,8 @@ pub(super) struct Output {
     pub(super) cap: usize,
     pub(super) share: ByteShare,
     pub(super) log_lines: mpsc::Receiver<String>,
+    /// Log lines that were written before the bytes of `read`.
+    pub(super) logged_before: usize,
     pub(super) process: Arc<ServerProcess>,
     pub(super) exit_reason: watch::Receiver<Option<String>>,
     /// Bytes in the pipe that the process may have written, once it has exited. Another process can hold the pipe open and
@@ -59,6 +62,13 @@ impl Drop for Output {
 impl Output {
     pub(super) async fn next(&mut self) -> ExchangeEvent {
         loop {
+            // What it logged before a message belongs to what the message is about.
+            if self.logged_before > 0 {
+                self.logged_before -= 1;
+                if let Ok(line) = self.log_lines.try_recv() {
+                    return ExchangeEvent::message(line);
+                }
+            }
             while let Some(line) = self.line() {
                 let event = match self.too_long.take() {
                     Some(outline) => Some(self.skipped(outline, &line)),
@@ -81,6 +91,13 @@ impl Output {
                 return shared_limit_exceeded();
             }
             if self.is_stdout_done {
+                let last = std::mem::take(&mut self.read);
+                // A program may end without ending its last line; what is cut off is no JSON.
+                if serde_json::from_slice::<IgnoredAny>(&last).is_ok()
+                    && let Some(event) = self.on_line(&last)
+                {
+                    return event;
+                }
                 return self.finish().await;
             }
             self.read.reserve(8 * 1024);
@@ -98,6 +115,9 @@ impl Output {
                     let read = read.unwrap_or(0) as u64;
                     self.left_behind = self.left_behind.map(|left| left.saturating_sub(read));
                     self.is_stdout_done = read == 0 || self.left_behind == Some(0);
+                    // Lets the log be read that was written before.
+                    tokio::task::yield_now().await;
+                    self.logged_before = self.log_lines.len();
                 }
                 Some(line) = self.log_lines.recv() => return ExchangeEvent::message(line),
                 () = exited(&mut self.exit_reason), if !has_exited => {

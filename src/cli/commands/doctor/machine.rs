@@ -300,7 +300,7 @@ fn integrity(paths: &Paths, checks: &mut Checks) {
     let size = text::bytes(size);
     match found {
         // The error says what happens next.
-        Err(error @ StoreError::Damaged { .. }) => {
+        Err(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. })) => {
             checks.add(Severity::Wrong, format!("could not {error}"), None);
         }
         Err(error) => checks.wrong(format!("could not {error}"), next),

@@ -67,6 +67,10 @@ pub(super) fn on_response(state: &mut State, request: SessionRequestId, response
         (RequestPurpose::Announce(alerts), outcome) => {
             notify::on_announced(state, alerts, outcome);
         }
+        (RequestPurpose::OfMarked(id), Err(error)) => {
+            state.list.marks.insert(id);
+            show_error(state, &error);
+        }
         (RequestPurpose::Remove(id), Err(error)) => {
             task_actions::not_removed(state, &id);
             show_error(state, &error);

@@ -39,6 +39,8 @@ pub enum RequestPurpose {
         /// What the user chose, for the message about it.
         choice: &'static str,
     },
+    /// Pause, resume or cancel this marked task, which stays marked if that is refused.
+    OfMarked(TaskId),
     /// Remove this task from the list.
     Remove(TaskId),
     /// Undo the removal of this task.

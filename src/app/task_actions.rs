@@ -61,7 +61,12 @@ pub(super) fn resume(state: &mut State) {
 fn act_on(state: &mut State, what: ControlKind, word: &str) {
     let fitting = fitting(state, what);
     for id in &fitting {
-        request(state, SessionRequest::control(what, id.clone()));
+        let purpose = if state.list.marks.contains(id) {
+            RequestPurpose::OfMarked(id.clone())
+        } else {
+            RequestPurpose::Other
+        };
+        request_for(state, SessionRequest::control(what, id.clone()), purpose);
     }
     if fitting.is_empty() && state.list.marks.is_empty() {
         return state.reply(format!("nothing to {word}"));

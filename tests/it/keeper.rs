@@ -62,6 +62,18 @@ fn a_test_of_a_server_asks_the_server_itself() {
 }
 
 #[test]
+fn a_server_is_removed_from_a_session_whose_keeper_has_nothing_to_do() {
+    let kept = Kept::new();
+    let server = server::demo(kept.path().join("server"));
+    let url = server.url();
+    kept.ok(&["-s", &url, "call", "crunch", "steps=1", "step_ms=1"]);
+    let name = server.addr().to_string();
+    assert!(kept.ok(&["servers", "list"]).out.contains(&name));
+    kept.ok(&["servers", "remove", &name]);
+    assert!(!kept.ok(&["servers", "list"]).out.contains(&name));
+}
+
+#[test]
 fn a_call_outlives_the_client_that_started_it() {
     let kept = Kept::new();
     let server = server::demo(kept.path().join("server"));

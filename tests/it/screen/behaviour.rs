@@ -515,6 +515,18 @@ fn actions_on_marks_report_total_and_hidden_counts() {
         "pause requested for 4 tasks, 3 of them hidden; 5 skipped (asking, cancelled, completed, failed, lost), still marked"
     );
     assert_eq!(asks(&screen).len(), 4);
+    // What is refused stays marked.
+    let is_ask = |command: &Command| match command {
+        Command::Request(ask, SessionRequest::Pause(task)) => Some((*ask, task.clone())),
+        _ => None,
+    };
+    let (request, task) = screen.todo.iter().find_map(is_ask).unwrap();
+    assert!(!screen.state.list.marks.contains(&task));
+    let outcome = Err(longhaul::domain::RequestError::Usage(
+        "not paused".to_owned(),
+    ));
+    screen.event(Event::Session(SessionEvent::Response { request, outcome }));
+    assert!(screen.state.list.marks.contains(&task));
     // Only affected tasks are counted.
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc a . x");

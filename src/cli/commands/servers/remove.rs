@@ -9,6 +9,7 @@ use crate::{
     },
     config::{self, ConfigEdit},
     domain::{ServerName, Task, text},
+    engine::stop_keeper,
     store::{DriverLock, ListFilter, Writer},
 };
 
@@ -80,7 +81,13 @@ fn remove_from_session(
     name: &str,
     names: &[&ServerName],
 ) -> CliResult<()> {
-    let Some(lock) = DriverLock::try_take(&context.paths)? else {
+    let mut lock = DriverLock::try_take(&context.paths)?;
+    let mut tasks = context.reader()?.tasks(ListFilter::default())?.into_iter();
+    // A keeper with nothing to do loses nothing; the next command starts another one.
+    if lock.is_none() && !tasks.any(|task| task.is_open()) && stop_keeper(&context.paths).is_ok() {
+        lock = DriverLock::try_take(&context.paths)?;
+    }
+    let Some(lock) = lock else {
         return Err(CliError::usage(format!(
             "session {} still lists the server {name}, because longhaul is running in the background or in another \
              window; run `longhaul{} keeper stop`, or close that window, then run this again",

@@ -117,7 +117,7 @@ Exit codes:
   1  the tool or command failed   7  timed out
   2  usage error or refusal;      8  cancelled
      nothing was run             70  internal error (bug)
-  3  sign-in, consent, approval  73  cannot write the session file
+  3  sign-in, consent, approval  73  can't write the session file
      or a variable needed        75  the keeper does not answer
   4  unreachable                130  interrupted; the task is kept
   5  unknown or lost";

@@ -186,7 +186,7 @@ pub(super) enum CliCommand {
     /// Change the name, note or limits of a task, even while it runs.
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
     Edit(EditArgs),
-    /// Remove tasks from the list (--undo can restore them within seven days).
+    /// Remove tasks from the list, without cancelling their calls (--undo can restore them within seven days).
     #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
     Rm(RmArgs),
     /// Remove finished tasks from the list, except those whose results an agent has not collected.
@@ -248,13 +248,13 @@ pub(super) enum CliCommand {
     },
     /// Relay an agent host's calls to a server, so that no long call is lost to the host's timeout or run twice.
     ///
-    /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket (the task's id) instead of the result; the host uses it to collect the result later.
+    /// Runs an MCP server on stdin and stdout. Each call from the host becomes a task in the session. Shortly before the host would time out, longhaul returns a ticket instead of the result: it says that the call is still running and names the task, whose result the host can collect later.
     #[command(after_help = help("  longhaul proxy lab\n  longhaul proxy https://lab.example/mcp --patience 45s"))]
     Proxy(ProxyArgs),
     /// Route the servers in an agent host's configuration through `longhaul proxy`.
     ///
-    /// Shows the changes and asks. The original entries are saved next to the file, so that `unwrap` can restore them byte
-    /// for byte. Secrets stay in the host's configuration file.
+    /// Shows the changes and asks before it writes them. The original entries, with any secrets in them, are saved next to the
+    /// file, so that `unwrap` can restore them byte for byte. No secret is copied anywhere else.
     #[command(after_help = help("  longhaul wrap --list\n  longhaul wrap claude-code\n  longhaul wrap codex lab"))]
     Wrap(WrapArgs),
     /// Undo `wrap`.
@@ -353,7 +353,7 @@ pub(super) struct RemoveSessionsArgs {
     /// The sessions.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
-    /// Delete even if tasks are unfinished or the file cannot be read.
+    /// Delete even if tasks are unfinished or the file can't be read.
     #[arg(long)]
     pub(super) force: bool,
 }

@@ -353,7 +353,7 @@ fn list(context: &mut Context<'_>, host: Option<&str>) -> CliResult {
     let mut documents = Vec::new();
     let files = files_of(host);
     if files.is_empty() {
-        context.info("no agent host configuration found; start the host once, then run this again");
+        context.info("no agent host configuration found; start an agent host, such as Claude Code, once, then run this again");
     }
     for file in files {
         let entries = WrapFile::read(file.clone()).and_then(|file| file.entries());

@@ -117,7 +117,7 @@ impl Link {
                     MODERN
                 };
                 let words = format!(
-                    "{name} can't list its tasks (MCP {}); give the id of a task: `longhaul adopt -s {} TASK_ID`",
+                    "{name} can't list its tasks (MCP {}); pass a server task id: `longhaul adopt -s {} SERVER_TASK_ID`",
                     version.label(),
                     text::shell_word(name.as_str())
                 );

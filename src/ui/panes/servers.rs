@@ -70,7 +70,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     let info = server.server_info.as_ref();
     let mut parts: Vec<_> = info.map(|it| it.trim().to_owned()).into_iter().collect();
     if !server.era.is_empty() {
-        parts.push(server.era.clone());
+        parts.push(format!("MCP {}", server.era));
     }
     parts.extend(server.tools.map(|it| text::plural(it, "tool")));
     if server.capabilities.tasks.is_some() || server.capabilities.has_extension() {
@@ -87,7 +87,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
         .to_owned(),
     );
     if server.requests > 0 {
-        parts.push(text::plural(server.requests, "request"));
+        parts.push(format!("{} sent", text::plural(server.requests, "request")));
     }
     let latency = server.latency.map(latency_text);
     parts.extend(latency.map(|it| format!("latency {it}")));

@@ -21,7 +21,7 @@ pub(in crate::cli) fn approve(context: &mut Context<'_>, args: &ApproveServerArg
     let server = context.configured(&ServerName::new(&*args.name)).cloned();
     let Some((server, program)) = server.and_then(|it| Some((it.clone(), it.program?))) else {
         return Err(CliError::usage(format!(
-            "no stdio server named {} in the configuration; `longhaul servers list` lists the servers",
+            "no stdio server named {:?} in the configuration; `longhaul servers list` lists the servers",
             args.name
         )));
     };

@@ -239,11 +239,7 @@ impl Link {
     fn adopted(&mut self, ask: SessionRequestId, ids: Vec<TaskId>) {
         let after = (!ids.is_empty()).then(|| self.saver.next_token());
         self.saver.urge(self.now.mono);
-        self.out.push(crate::link::Output::Answer {
-            ask,
-            outcome: Ok(SessionResponse::Adopted(ids)),
-            after,
-        });
+        self.answer_after(ask, Ok(SessionResponse::Adopted(ids)), after);
         self.gather();
         self.schedule.needs_advance = true;
     }

@@ -8,9 +8,10 @@ use crate::{
         Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
-        ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind, StreamState,
-        active_task::DetachedStream, credentials::AuthRefusal, handshake_error::out_of_reach,
-        negotiation::MODERN, replies::AnswersDue, stream_state::DETACHED_FOR, time::doubled,
+        ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind, SaveToken,
+        StreamState, active_task::DetachedStream, credentials::AuthRefusal,
+        handshake_error::out_of_reach, negotiation::MODERN, replies::AnswersDue,
+        stream_state::DETACHED_FOR, time::doubled,
     },
     protocol::{self, HttpError, encode},
 };
@@ -191,10 +192,20 @@ impl Link {
     }
 
     pub(super) fn answer(&mut self, ask: SessionRequestId, outcome: SessionOutcome) {
+        self.answer_after(ask, outcome, None);
+    }
+
+    /// Answers once that save is on disk.
+    pub(super) fn answer_after(
+        &mut self,
+        ask: SessionRequestId,
+        outcome: SessionOutcome,
+        after: Option<SaveToken>,
+    ) {
         self.out.push(Output::Answer {
             ask,
             outcome,
-            after: None,
+            after,
         });
     }
 

@@ -8,7 +8,7 @@ use crate::{
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
-        ActiveTask, ConnectionState, Follow, Link, Output, StreamState, in_flight::no_such_task,
+        ActiveTask, ConnectionState, Follow, Link, StreamState, in_flight::no_such_task,
         negotiation::MODERN, queued_requests::Wanted,
     },
 };
@@ -77,11 +77,7 @@ impl Link {
         if is_lasting && outcome.is_ok() {
             self.save_vital();
             let after = Some(self.saver.next_token());
-            return self.out.push(Output::Answer {
-                ask,
-                outcome,
-                after,
-            });
+            return self.answer_after(ask, outcome, after);
         }
         self.answer(ask, outcome);
     }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
-        InFlight, Link, Output, RequestKind, in_flight::CURSOR_BYTES,
-        negotiation::refuses_what_it_speaks,
+        InFlight, Link, RequestKind, in_flight::CURSOR_BYTES, negotiation::refuses_what_it_speaks,
     },
     protocol::{self, HttpError, encode},
 };
@@ -125,11 +124,8 @@ impl Link {
             self.saver.urge(self.now.mono);
         }
         for request in self.queued_requests.take_for_tools() {
-            self.out.push(Output::Answer {
-                ask: request.id,
-                outcome: Ok(SessionResponse::Tools(tools.clone())),
-                after,
-            });
+            let outcome = Ok(SessionResponse::Tools(tools.clone()));
+            self.answer_after(request.id, outcome, after);
         }
     }
 

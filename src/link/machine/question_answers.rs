@@ -4,10 +4,7 @@ use core::time::Duration;
 
 use super::questions::refusal;
 use crate::{
-    domain::{
-        Answer, Mono, Question, QuestionSource, RequestError, SessionOutcome, SessionResponse,
-        Status, TaskErrorKind, TaskId,
-    },
+    domain::{Answer, Mono, Question, QuestionSource, RequestError, Status, TaskErrorKind, TaskId},
     link::{
         ActiveTask, ConnectionState, InFlight, Link, RequestKind,
         active_task::new_attempt,
@@ -30,7 +27,7 @@ impl Link {
         id: &TaskId,
         key: Option<&str>,
         answer: &Answer,
-    ) -> SessionOutcome {
+    ) -> Result<(), RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
             RequestError::Usage(format!(
@@ -70,7 +67,7 @@ impl Link {
             active.note_status(now, active.task.status.label(), Some(reason.clone()));
         }
         self.save_vital();
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     /// Sends the answers that wait; what a person chose is on disk before it goes out.

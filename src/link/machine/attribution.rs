@@ -126,9 +126,7 @@ impl Link {
 
     /// The calls that may have caused what the server sends beside all of them.
     pub(super) fn calls_in_session(&self) -> Vec<TaskId> {
-        let tasks = self.tasks.iter();
-        let in_session = tasks.filter(|(_, active)| self.is_in_session(active));
-        in_session.map(|(id, _)| id.clone()).collect()
+        self.tasks_where(|active| self.is_in_session(active))
     }
 
     /// The only call that can have caused a log line of this stream, unless the line is a replay of what it has.

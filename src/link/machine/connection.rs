@@ -5,11 +5,11 @@ use core::time::Duration;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionOutcome, SessionRequestId,
-        Status, TaskErrorKind, TaskId, server_url,
+        Status, TaskErrorKind, server_url,
     },
     link::{
-        ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind, SaveToken,
-        StreamState, active_task::DetachedStream, credentials::AuthRefusal,
+        ActiveTask, ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind,
+        SaveToken, StreamState, active_task::DetachedStream, credentials::AuthRefusal,
         handshake_error::out_of_reach, negotiation::MODERN, replies::AnswersDue,
         stream_state::DETACHED_FOR, time::doubled,
     },
@@ -228,7 +228,9 @@ impl Link {
             } else {
                 TaskErrorKind::Refused
             };
-            for id in self.queued() {
+            let is_queued =
+                |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
+            for id in self.tasks_where(is_queued) {
                 self.fail(
                     &id,
                     kind,
@@ -254,15 +256,6 @@ impl Link {
         );
         self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
-    }
-
-    fn queued(&self) -> Vec<TaskId> {
-        let is_queued = |id: &&TaskId| {
-            self.tasks
-                .get(*id)
-                .is_some_and(|r| r.phase() == Phase::Queued && r.is_active())
-        };
-        self.tasks.keys().filter(is_queued).cloned().collect()
     }
 
     /// 401 or 403: every task waits where it is until the user provides credentials.

@@ -275,10 +275,8 @@ impl Link {
             active.notice(self.now, words);
         }
         // Every other unfinished call of that server was cancelled too.
-        let cancelled = self.tasks.iter().filter(|(_, it)| it.was_cancelled());
-        let cancelled: Vec<TaskId> = cancelled.map(|(id, _)| id.clone()).collect();
-        for id in &cancelled {
-            self.conclude(id, Status::Cancelled, None);
+        for id in self.tasks_where(ActiveTask::was_cancelled) {
+            self.conclude(&id, Status::Cancelled, None);
         }
         self.legacy_sse_ended("the stdio server was stopped after a cancel");
         Ok(())

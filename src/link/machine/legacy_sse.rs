@@ -231,8 +231,7 @@ impl Link {
     /// What the server had made tasks of was in the process that ended.
     fn tasks_ended_with_process(&mut self, why: &str) {
         let is_there = |active: &ActiveTask| !active.is_settled() && active.served.is_some();
-        let there = self.tasks.iter().filter(|(_, active)| is_there(active));
-        for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.tasks_where(is_there) {
             let end = self.end_of(&id, why);
             self.out_of_stream(&id, end);
         }

@@ -271,14 +271,10 @@ impl Link {
 
     /// The tasks here that have a question. The one that sent its answer may have ended since.
     fn askers(&self, id: &TaskId, key: &str) -> Vec<TaskId> {
-        let asks = |of: &TaskId, question: &Question| {
-            question.has_key(key) && (of == id || question.shared_with.contains(id))
-        };
-        self.tasks
-            .iter()
-            .filter(|(of, active)| active.task.questions.iter().any(|it| asks(of, it)))
-            .map(|(of, _)| of.clone())
-            .collect()
+        self.tasks_where(|active| {
+            let mut questions = active.task.questions.iter().filter(|it| it.has_key(key));
+            questions.any(|it| active.task.id == *id || it.shared_with.contains(id))
+        })
     }
 
     /// The server has the answer to a question.

@@ -197,10 +197,7 @@ impl Link {
             let was_sent = matches!(active.phase(), Phase::Sent | Phase::Open);
             is_unsettled && was_sent && IfCut::of_task(task).is_some_and(|it| it.is_lost())
         };
-        let active = self.tasks.iter();
-        let ended = active.filter(|(_, active)| has_ended(active));
-        let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
-        for id in ended {
+        for id in self.tasks_where(has_ended) {
             let end = self.end_of(&id, ENDED_WITH_US);
             self.out_of_stream(&id, end);
         }

@@ -170,8 +170,7 @@ impl Link {
     /// Requests every open stream again that can be, because its connection may be dead.
     pub(super) fn recheck_all(&mut self) {
         let is_open = |active: &ActiveTask| matches!(active.stream, StreamState::Open { .. });
-        let open = self.tasks.iter().filter(|(_, active)| is_open(active));
-        for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.tasks_where(is_open) {
             self.recheck(&id);
         }
     }

@@ -215,9 +215,7 @@ impl Link {
             return;
         };
         let asked = active.control.as_ref().map(|control| control.what);
-        let has_its_session = active
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        let has_its_session = active.is_of_session(self.record.session_number);
         let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.

@@ -130,10 +130,9 @@ impl Link {
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
-        let attempt = active.attempt();
-        let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let is_same_session = self.record.is_initialized
-            && attempt.is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        let has_cursor = active.has_cursor();
+        let is_same_session =
+            self.record.is_initialized && active.is_of_session(self.record.session_number);
         let end = match phase {
             Phase::Open if has_cursor && is_same_session => {
                 active.stream = StreamState::Waiting(now);

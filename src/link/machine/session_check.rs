@@ -56,10 +56,8 @@ impl Link {
     /// Whether something would be lost with the session.
     fn needs_proof(&self) -> bool {
         let hangs_on_it = |active: &ActiveTask| {
-            let is_here = active.attempt().is_some_and(|attempt| {
-                attempt.session_number == self.record.session_number
-                    && matches!(attempt.phase, Phase::Sent | Phase::Open)
-            });
+            let is_here = active.is_of_session(self.record.session_number)
+                && matches!(active.phase(), Phase::Sent | Phase::Open);
             let task = active.task.server_task.as_ref();
             let is_core = task.is_some_and(|task| task.kind == TaskKind::Core);
             // A restarted server has forgotten its sessions, and the checkpoint is the better way.

@@ -35,7 +35,7 @@ impl Link {
             id: ask,
             wanted,
             version,
-        } in self.queued_requests.take_others()
+        } in self.queued_requests.take(|it| it.wanted != Wanted::Tools)
         {
             match wanted {
                 Wanted::Tools => {}

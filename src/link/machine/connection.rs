@@ -10,8 +10,8 @@ use crate::{
     link::{
         ActiveTask, ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind,
         SaveToken, StreamState, active_task::DetachedStream, credentials::AuthRefusal,
-        handshake_error::out_of_reach, negotiation::MODERN, replies::AnswersDue,
-        stream_state::DETACHED_FOR, time::doubled,
+        handshake_error::out_of_reach, negotiation::MODERN, queued_requests::QueuedRequest,
+        replies::AnswersDue, stream_state::DETACHED_FOR, time::doubled,
     },
     protocol::{self, HttpError, encode},
 };
@@ -186,7 +186,8 @@ impl Link {
         version: Option<ProtocolVersion>,
         because: &RequestError,
     ) {
-        for request in self.queued_requests.take_in(version) {
+        let is_it = |it: &QueuedRequest| version.is_none() || it.version == version;
+        for request in self.queued_requests.take(is_it) {
             self.answer(request.id, Err(because.clone()));
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
         InFlight, Link, RequestKind, in_flight::CURSOR_BYTES, negotiation::refuses_what_it_speaks,
+        queued_requests::Wanted,
     },
     protocol::{self, HttpError, encode},
 };
@@ -123,7 +124,7 @@ impl Link {
         if is_saved {
             self.saver.urge(self.now.mono);
         }
-        for request in self.queued_requests.take_for_tools() {
+        for request in self.queued_requests.take(|it| it.wanted == Wanted::Tools) {
             let outcome = Ok(SessionResponse::Tools(tools.clone()));
             self.answer_after(request.id, outcome, after);
         }

@@ -164,7 +164,8 @@ const LOOKS_APART: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Follow {
     last: Option<Listed>,
-    moved_at: Mono,
+    /// When anything last advanced.
+    pub(super) moved_at: Mono,
     seen_at: Mono,
     missing_since: Option<Mono>,
     looks: u32,
@@ -240,11 +241,6 @@ impl Follow {
             .as_ref()
             .is_some_and(|last| last.is_finished() || last.is_cancelled() || last.has_stopped());
         tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
-    }
-
-    /// When anything last advanced.
-    pub(super) fn moved_at(&self) -> Mono {
-        self.moved_at
     }
 
     /// Takes a reading and applies the checkpoint rule: follow what advances, call again only what has stopped.

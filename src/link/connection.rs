@@ -92,8 +92,10 @@ pub(super) struct SessionCheck {
     pings: u32,
     /// Requests that looked for the server, and the pings between them.
     searches: u32,
-    next_at: Mono,
-    server_text: Option<String>,
+    /// When its next request is due.
+    pub(super) next_at: Mono,
+    /// What the server last said about it.
+    pub(super) server_text: Option<String>,
 }
 
 impl SessionCheck {
@@ -121,15 +123,6 @@ impl SessionCheck {
             self.server_text = Some(server_text.clone());
         }
         self.is_by_server && self.refusals.are(SESSION_GONE, now)
-    }
-
-    /// What the server last said about it.
-    pub(super) fn take_server_text(&mut self) -> Option<String> {
-        self.server_text.take()
-    }
-
-    pub(super) fn next_at(&self) -> Mono {
-        self.next_at
     }
 
     /// How often the session was asked for, or the server looked for.

@@ -229,7 +229,7 @@ pub(super) struct InFlightRequests {
     /// How many request ids were made.
     counter: u64,
     /// How many [`RequestKind::Poll`]s are among them.
-    polls: usize,
+    pub(super) polls: usize,
     /// HTTP requests sent by this process, redirects included.
     pub(super) sent: u64,
     /// When the last byte went out or came in.
@@ -321,10 +321,6 @@ impl InFlightRequests {
 
     pub(super) fn values(&self) -> impl Iterator<Item = &InFlight> {
         self.by_exchange.values()
-    }
-
-    pub(super) fn polls(&self) -> usize {
-        self.polls
     }
 
     /// The deadlines of all requests that have one.

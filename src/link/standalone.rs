@@ -42,7 +42,7 @@ pub(super) struct Standalone {
     /// When it was opened from a cursor, until another one has been requested in its place.
     resumed_at: Option<Mono>,
     /// The next one is requested without a cursor.
-    is_bare_next: bool,
+    pub(super) is_bare_next: bool,
     /// When it may be requested again.
     pub(super) next: Mono,
     /// Times in a row that it ended or was refused without having brought anything.
@@ -99,11 +99,6 @@ impl Standalone {
 
     pub(super) fn hurry(&mut self, now: Mono) {
         self.next = self.next.min(now);
-    }
-
-    /// Whether the next request has no cursor, which is so once.
-    pub(super) fn take_bare(&mut self) -> bool {
-        std::mem::take(&mut self.is_bare_next)
     }
 
     /// It was requested, from a cursor or without one.

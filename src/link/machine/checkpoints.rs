@@ -134,7 +134,7 @@ impl Link {
             return;
         };
         follow.read_at = Some(now.wall);
-        let was_moved_at = follow.moved_at();
+        let was_moved_at = follow.moved_at;
         let verdict = follow.judge(now.mono, entry.as_ref());
         let pace = if active.control.is_some() {
             Duration::from_secs(1)
@@ -145,7 +145,7 @@ impl Link {
             follow.pace()
         };
         follow.next = Some(now.mono.after(pace));
-        let has_moved = follow.moved_at() > was_moved_at;
+        let has_moved = follow.moved_at > was_moved_at;
         let tells_steps = active
             .task
             .attempts

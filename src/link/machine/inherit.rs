@@ -66,11 +66,6 @@ impl Link {
         self.saver.save_now(now.mono);
     }
 
-    /// Whether the process of the last program is this link's.
-    pub(super) fn has_inherited_process(&self) -> bool {
-        self.record.is_process() && self.connection == ConnectionState::OpeningSse
-    }
-
     /// A call that is out in the inherited process: its answer comes on the same pipe.
     pub(super) fn continue_in_process(&mut self, id: &TaskId) {
         let Some(active) = self.tasks.get_mut(id) else {

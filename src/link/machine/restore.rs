@@ -8,7 +8,7 @@ use crate::{
         Stamp, Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
-        ActiveTask, Link, StreamState, io::Unfollowed, recovery::Disconnection,
+        ActiveTask, ConnectionState, Link, StreamState, io::Unfollowed, recovery::Disconnection,
         server_task_poll::ServerTaskPoll,
     },
 };
@@ -87,7 +87,8 @@ impl Link {
     fn restore_call(&mut self, id: &TaskId, watched_until: Wall, is_removed: bool) {
         self.note_unwatched(id, watched_until);
         let now = self.now.mono;
-        let is_inherited = self.has_inherited_process();
+        let is_inherited =
+            self.record.is_process() && self.connection == ConnectionState::OpeningSse;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

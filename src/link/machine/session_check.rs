@@ -31,7 +31,7 @@ impl Link {
             .check
             .get_or_insert_with(|| SessionCheck::new(self.now.mono));
         if check.refused(refusal, self.now.mono) {
-            let said = check.take_server_text();
+            let said = check.server_text.take();
             return self.session_gone(said.as_deref());
         }
         self.show_all();
@@ -85,7 +85,7 @@ impl Link {
         (self.connection == ConnectionState::Ready
             && !self.is_pinging()
             && !self.is_finding_server())
-        .then(|| check.next_at())
+        .then_some(check.next_at)
     }
 
     pub(super) fn step_session_check(&mut self) {

@@ -95,7 +95,7 @@ impl Link {
         {
             return;
         }
-        let is_bare = self.standalone.take_bare();
+        let is_bare = std::mem::take(&mut self.standalone.is_bare_next);
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
         let cursor = cursors.data.as_ref().or(cursors.first.as_ref());

@@ -153,7 +153,7 @@ impl Link {
         {
             return Connectivity::Reconnecting {
                 attempt: check.tries(),
-                next: in_wall(check.next_at()),
+                next: in_wall(check.next_at),
                 why: "checking whether the server still knows the MCP session".to_owned(),
             };
         }

@@ -174,8 +174,9 @@ pub(super) struct Follow {
     longest_step: Duration,
     /// The server was restarted, so no old run can be left.
     pub(super) is_restarted: bool,
-    /// The call may still be on its way: the list can be older than the effect of that call.
-    is_adrift: bool,
+    /// The call may still be on its way: the list can be older than the effect of that call, which a proxy or a busy
+    /// server can hold longer than its connection lives.
+    pub(super) is_adrift: bool,
     /// When the list is to be read next; `None` while a reading is under way.
     pub(super) next: Option<Mono>,
     /// When the list was last read.
@@ -213,14 +214,6 @@ impl Follow {
             longest_step,
             next: Some(now),
             ..Self::default()
-        }
-    }
-
-    /// The same for a call without an answer: a proxy or a busy server can hold it longer than its connection lives.
-    pub(super) fn adrift(now: Mono, longest_step: Duration) -> Self {
-        Self {
-            is_adrift: true,
-            ..Self::new(now, longest_step)
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) struct McpSession {
 pub(super) struct SessionCheck {
     refusals: Refusals,
     /// Whether one of them was a JSON-RPC error, so that an MCP server refuses.
-    is_by_server: bool,
+    pub(super) is_by_server: bool,
     pings: u32,
     /// Requests that looked for the server, and the pings between them.
     searches: u32,
@@ -104,14 +104,6 @@ impl SessionCheck {
             refusals: Refusals::none_since(now),
             next_at: now,
             ..Self::default()
-        }
-    }
-
-    /// Begins again, with a server that is known to be there.
-    pub(super) fn by_server(now: Mono) -> Self {
-        Self {
-            is_by_server: true,
-            ..Self::new(now)
         }
     }
 

@@ -41,7 +41,9 @@ impl Link {
     /// expires unused: the old one may well be alive.
     pub(super) fn server_found(&mut self) {
         if let Some(check) = &mut self.session.check {
-            *check = SessionCheck::by_server(self.now.mono);
+            // Begins again, with a server that is known to be there.
+            *check = SessionCheck::new(self.now.mono);
+            check.is_by_server = true;
             self.schedule.needs_advance = true;
         }
     }

@@ -10,8 +10,9 @@ use crate::{
     link::{
         ActiveTask, ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind,
         SaveToken, StreamState, active_task::DetachedStream, credentials::AuthRefusal,
-        handshake_error::out_of_reach, negotiation::MODERN, queued_requests::QueuedRequest,
-        replies::AnswersDue, stream_state::DETACHED_FOR, time::doubled,
+        handshake_error::out_of_reach, in_flight::Pages, negotiation::MODERN,
+        queued_requests::QueuedRequest, replies::AnswersDue, stream_state::DETACHED_FOR,
+        time::doubled,
     },
     protocol::{self, HttpError, encode},
 };
@@ -72,7 +73,7 @@ impl Link {
                 Some(MODERN) => MODERN,
                 _ => self.session_version(),
             };
-            self.ask_tools(version, Vec::new(), Vec::new());
+            self.ask_tools(version, Pages::default());
         }
     }
 

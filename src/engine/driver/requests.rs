@@ -158,24 +158,19 @@ impl Driver<'_> {
         now: Stamp,
     ) -> Result<Route, RequestError> {
         let from = self.open.reader(number);
+        let refused = |words: &str| Err(RequestError::Usage(words.to_owned()));
         Ok(match asked {
             SessionRequest::Server(server) => self.route_server(server, from, now)?,
             SessionRequest::Configure(config) => {
-                let snapshots = self.snapshots;
-                self.configs.forget_readers(|reader| snapshots.has(reader));
                 self.configure(config.clone(), from, now);
                 Route::Answer(SessionResponse::Accepted)
             }
             // Requests to a server use only its own revision.
             SessionRequest::In(..) => {
-                return Err(RequestError::Usage(
-                    "two protocol revisions were requested at once".to_owned(),
-                ));
+                return refused("two protocol revisions were requested at once");
             }
             SessionRequest::Read(_) => {
-                return Err(RequestError::Usage(
-                    "only the far end of a tunnel reads the session file".to_owned(),
-                ));
+                return refused("only the far end of a tunnel reads the session file");
             }
             SessionRequest::SignIn(name) => {
                 self.sign_in(number, name);

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use secrecy::SecretString;
@@ -21,7 +21,7 @@ use crate::{
     domain::{
         OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
-        decode_base64, text,
+        decode_base64, locked, text,
     },
     engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
@@ -428,7 +428,7 @@ impl SessionServices {
         let mark = Arc::clone(&self.config_mark);
         self.in_background(move || {
             // A read that panicked left the value whole.
-            let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut mark = locked(&mark);
             let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),

@@ -212,6 +212,20 @@ impl SessionRequest {
         }
     }
 
+    /// Whether the request makes a link send something new to its server.
+    pub(crate) fn starts_something(&self) -> bool {
+        matches!(
+            self,
+            Self::Tools(_)
+                | Self::Introduce { .. }
+                | Self::Forward { .. }
+                | Self::Notify { .. }
+                | Self::Adopt { .. }
+                | Self::Checkpoints { .. }
+                | Self::Start(_)
+        )
+    }
+
     /// The request with the MCP revision that `--protocol` sets, if it contacts a server.
     #[must_use]
     pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {

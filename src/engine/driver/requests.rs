@@ -58,20 +58,6 @@ fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
     }
 }
 
-/// Whether a request makes a link send something new to its server.
-fn starts_something(asked: &SessionRequest) -> bool {
-    matches!(
-        asked,
-        SessionRequest::Tools(_)
-            | SessionRequest::Introduce { .. }
-            | SessionRequest::Forward { .. }
-            | SessionRequest::Notify { .. }
-            | SessionRequest::Adopt { .. }
-            | SessionRequest::Checkpoints { .. }
-            | SessionRequest::Start(_)
-    )
-}
-
 /// Why a task that no link holds refuses a request.
 fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
     let (id, word) = (&task.id, task.status.label());
@@ -288,7 +274,7 @@ impl Driver<'_> {
         };
         let sends_secrets = !linked.given().is_empty()
             || linked.insecure_http && (self.configs.has_headers(&record.name) || is_signed_in());
-        if !starts_something(asked) || !sends_secrets {
+        if !asked.starts_something() || !sends_secrets {
             return Ok(());
         }
         Err(RequestError::Usage(format!(
@@ -309,7 +295,7 @@ impl Driver<'_> {
     fn prepare(&mut self, index: usize, asked: &SessionRequest) -> Result<(), RequestError> {
         let trouble = self.saves.trouble.as_ref();
         if let Some(trouble) = trouble.filter(|_| !self.saves.unsaved.has_room())
-            && starts_something(asked)
+            && asked.starts_something()
         {
             return Err(RequestError::CannotSave(format!(
                 "not sent: {}; longhaul reads nothing from servers until the disk works again",

@@ -32,14 +32,7 @@ impl Link {
         }
         let what = match what {
             SessionRequest::Start(call) => return self.start(ask, *call),
-            SessionRequest::Tools(_)
-            | SessionRequest::Introduce { .. }
-            | SessionRequest::Forward { .. }
-            | SessionRequest::Notify { .. }
-            | SessionRequest::Adopt { .. }
-            | SessionRequest::Checkpoints { .. }
-                if self.exit.is_leaving =>
-            {
+            what if self.exit.is_leaving && what.starts_something() => {
                 let refused = RequestError::Unreachable("longhaul is exiting".to_owned());
                 return self.answer(ask, Err(refused));
             }

@@ -38,26 +38,6 @@ pub(super) fn at_rest(task: Task) -> TaskView {
     }
 }
 
-/// Carries out a request that changes only what is saved of a task.
-fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
-    match what {
-        SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
-        SessionRequest::Unforget(_) => task.forgotten_at = None,
-        SessionRequest::Seen(_) => task.end.is_seen = true,
-        SessionRequest::Collected { how, .. } => {
-            if let Some(caller) = &mut task.caller {
-                caller.note(how, now.wall);
-            }
-        }
-        SessionRequest::Edit { changes, .. } => {
-            for change in changes {
-                change.apply(task);
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Why a task that no link holds refuses a request.
 fn refusal_at_rest(task: &Task, what: &SessionRequest) -> Option<String> {
     let (id, word) = (&task.id, task.status.label());
@@ -415,7 +395,7 @@ impl Driver<'_> {
             );
             return self.respond(number, Err(RequestError::Usage(words)));
         }
-        change(&mut task, what, now);
+        what.change(&mut task, now.wall);
         if !task.status.is_settled()
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)

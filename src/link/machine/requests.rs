@@ -8,8 +8,8 @@ use crate::{
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
-        ActiveTask, ConnectionState, Follow, Link, StreamState, in_flight::no_such_task,
-        negotiation::MODERN, queued_requests::Wanted,
+        ConnectionState, Follow, Link, StreamState, in_flight::no_such_task, negotiation::MODERN,
+        queued_requests::Wanted,
     },
 };
 
@@ -97,18 +97,11 @@ impl Link {
             SessionRequest::Cancel(id) => self.ask_cancel(&id)?,
             SessionRequest::GiveUp(id) => self.give_up(&id)?,
             SessionRequest::Forget(id) => self.forget(&id)?,
-            SessionRequest::Edit { id, changes } => self.with(&id, |active| {
-                for change in changes {
-                    change.apply(&mut active.task);
-                }
+            SessionRequest::Edit { ref id, .. } | SessionRequest::Collected { ref id, .. } => {
+                let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+                what.change(&mut active.task, now.wall);
                 active.touch(now);
-            })?,
-            SessionRequest::Collected { id, how } => self.with(&id, |active| {
-                if let Some(caller) = &mut active.task.caller {
-                    caller.note(&how, now.wall);
-                }
-                active.touch(now);
-            })?,
+            }
             SessionRequest::Answer { id, key, answer } => {
                 self.answer_question(&id, key.as_deref(), &answer)?;
             }
@@ -199,16 +192,6 @@ impl Link {
         active
             .is_settled()
             .then(|| RequestError::Settled(format!("{id} has ended ({word})")))
-    }
-
-    fn with(
-        &mut self,
-        id: &TaskId,
-        change: impl FnOnce(&mut ActiveTask),
-    ) -> Result<(), RequestError> {
-        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        change(active);
-        Ok(())
     }
 
     fn ask_resume(&mut self, id: &TaskId) -> Result<(), RequestError> {

@@ -188,7 +188,8 @@ impl Link {
         if self.is_program_outdated() && self.is_program_unused() {
             return self.legacy_sse_ended("its command has changed");
         }
-        if !self.is_program_idle() {
+        // What a host has done with it may be in its memory.
+        if !self.is_program_unused() || self.is_listened_to() || self.wants_session() {
             self.schedule.program_idle_since = None;
             return;
         }
@@ -209,11 +210,6 @@ impl Link {
         self.schedule
             .program_idle_since
             .map(|since| since.after(stays))
-    }
-
-    fn is_program_idle(&self) -> bool {
-        // What a host has done with it may be in its memory.
-        self.is_program_unused() && !self.is_listened_to() && !self.wants_session()
     }
 
     /// Whether the program runs, and nothing is asked of it.

@@ -48,7 +48,7 @@ pub struct KeeperCommand {
 
 /// Why no keeper could be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub enum StartError {
     /// The lock or the log could not be opened.
     #[error("could not {0}")]
     Store(#[from] StoreError),
@@ -87,7 +87,7 @@ pub(super) enum StartError {
 
 impl StartError {
     /// The exit code of a command that needs the keeper.
-    pub(super) fn exit(&self) -> u8 {
+    pub fn exit(&self) -> u8 {
         match self {
             Self::Refused { exit, .. } => *exit,
             Self::Store(_) => exit::CANNOT_SAVE,

@@ -102,10 +102,9 @@ impl StartError {
 impl KeeperCommand {
     /// Starts a keeper, unless one answers or another client is starting one, and waits until it answers.
     pub(super) async fn start(&self, paths: &Paths) -> Result<(), StartError> {
-        let silent = || StartError::Silent { log: paths.log() };
         timeout(START_WITHIN, self.start_or_wait(paths))
             .await
-            .unwrap_or_else(|_| Err(silent()))
+            .unwrap_or_else(|_| Err(StartError::Silent { log: paths.log() }))
     }
 
     async fn start_or_wait(&self, paths: &Paths) -> Result<(), StartError> {

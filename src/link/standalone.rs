@@ -117,11 +117,6 @@ impl Standalone {
         self.kept.take_if(|_| is_stream)
     }
 
-    /// Forgets the kept connection if it is over. Returns whether it was.
-    pub(super) fn drop_kept(&mut self, is_over: impl Fn(ExchangeId) -> bool) -> bool {
-        self.kept.take_if(|kept| is_over(*kept)).is_some()
-    }
-
     /// Makes the kept connection the current one again. Returns the connection that it replaces.
     pub(super) fn return_to_kept(&mut self) -> Option<ExchangeId> {
         let kept = self.kept.take()?;
@@ -166,11 +161,6 @@ impl Standalone {
     /// Gives up its connections, which are then to be closed.
     pub(super) fn take_connections(&mut self) -> impl Iterator<Item = ExchangeId> + use<> {
         [self.on.take(), self.kept.take()].into_iter().flatten()
-    }
-
-    /// Whether so many refusals came in a row that the next one counts as proof.
-    pub(super) fn is_refused_repeatedly(&self) -> bool {
-        self.failures >= 2
     }
 
     /// Sets when it is requested again after it ended.

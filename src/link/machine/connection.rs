@@ -275,7 +275,7 @@ impl Link {
 
     /// A person says to try again, perhaps with new credentials.
     pub(super) fn retry_auth(&mut self) {
-        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if self.is_barred() {
             self.connection = ConnectionState::of_session(self.record.is_initialized);
             self.show_all();
         }
@@ -290,7 +290,7 @@ impl Link {
         self.session.check = None;
         self.record.tools_at = None;
         self.session.listed_at = None;
-        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if !self.is_barred() {
             self.connection = ConnectionState::Disconnected;
         }
         self.record_changed();

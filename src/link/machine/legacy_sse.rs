@@ -172,7 +172,7 @@ impl Link {
                 self.unanswered(&in_flight, why.to_owned(), false);
             }
         }
-        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if !self.is_barred() {
             self.connection = ConnectionState::Disconnected;
         }
         if self.session.handshake_tries > 0 {

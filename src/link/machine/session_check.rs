@@ -84,10 +84,10 @@ impl Link {
     /// When the next request of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session.check.as_ref()?;
-        (self.connection == ConnectionState::Ready
-            && !self.is_pinging()
-            && !self.is_finding_server())
-        .then_some(check.next_at)
+        let mut in_flight = self.in_flight.values();
+        let is_asking = in_flight
+            .any(|it| matches!(it.kind, RequestKind::Ping { .. } | RequestKind::FindServer));
+        (self.connection == ConnectionState::Ready && !is_asking).then_some(check.next_at)
     }
 
     pub(super) fn step_session_check(&mut self) {
@@ -103,16 +103,9 @@ impl Link {
         }
     }
 
-    fn is_finding_server(&self) -> bool {
-        let mut in_flight = self.in_flight.values();
-        in_flight.any(|it| matches!(it.kind, RequestKind::FindServer))
-    }
-
     pub(super) fn is_pinging(&self) -> bool {
-        let is_ping = |kind: &RequestKind| matches!(kind, RequestKind::Ping { .. });
-        self.in_flight
-            .values()
-            .any(|in_flight| is_ping(&in_flight.kind))
+        let mut in_flight = self.in_flight.values();
+        in_flight.any(|it| matches!(it.kind, RequestKind::Ping { .. }))
     }
 
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.

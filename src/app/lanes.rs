@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Mono, Period, SavedRead, Stamp, TaskId, Wall, periods};
+use crate::domain::{Period, SavedRead, Stamp, TaskId, Wall, periods};
 
 use super::{
     Command, Pane, PaneHeights, State, TaskRow,
@@ -195,7 +195,8 @@ pub(super) fn scroll(state: &mut State, is_back: bool) {
 /// Requests the milestones of visible lanes that are only in the session file.
 pub(super) fn request_milestones(state: &mut State) {
     let now = state.now();
-    if state.pane != Pane::Timeline || next_read(state).is_some_and(|at| at > now.mono) {
+    let next_read = state.timeline.asked_at.map(|at| at.after(READ_INTERVAL));
+    if state.pane != Pane::Timeline || next_read.is_some_and(|at| at > now.mono) {
         return;
     }
     let (lanes, ..) = visible_lanes(state, now);
@@ -215,9 +216,4 @@ pub(super) fn request_milestones(state: &mut State) {
     }
     state.timeline.asked_at = Some(now.mono);
     state.command(Command::Read(SavedRead::Milestones(wanted)));
-}
-
-/// When milestones may be read again.
-fn next_read(state: &State) -> Option<Mono> {
-    state.timeline.asked_at.map(|at| at.after(READ_INTERVAL))
 }

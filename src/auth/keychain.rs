@@ -17,6 +17,8 @@ use apple_native_keyring_store::keychain::Store;
 #[cfg(not(target_os = "macos"))]
 use dbus_secret_service_keyring_store::Store;
 
+use crate::domain::locked;
+
 /// The service name of our entries in the keychain.
 const SERVICE: &str = "longhaul";
 /// How long a caller waits for the keychain. A later answer is cached for the next caller.
@@ -131,7 +133,7 @@ impl Keychain {
     /// Why the keychain can't be used.
     pub(super) fn key(&self, name: &str) -> KeyResult {
         self.inner.available.clone()?;
-        let mut lookups = self.lookups();
+        let mut lookups = locked(&self.inner.lookups);
         if lookups.get(name).is_none_or(Lookup::is_stale) {
             self.start_lookup(&mut lookups, name, fetch_key);
         }
@@ -151,7 +153,7 @@ impl Keychain {
         key: SecretString,
     ) -> Result<(String, SecretString), KeychainError> {
         self.inner.available.clone()?;
-        let mut lookups = self.lookups();
+        let mut lookups = locked(&self.inner.lookups);
         let (name, key) = self.inner.new_key.get_or_init(|| (name, key)).clone();
         if lookups.get(&name).is_none_or(Lookup::is_stale) {
             let key = key.clone();
@@ -178,7 +180,7 @@ impl Keychain {
         let (keychain, name) = (self.clone(), name.to_owned());
         let run = move || {
             let answer = lookup(&name);
-            if let Some(pending) = keychain.lookups().get_mut(&name) {
+            if let Some(pending) = locked(&keychain.inner.lookups).get_mut(&name) {
                 pending.answer = Some(answer);
             }
             keychain.inner.answered.notify_all();
@@ -204,14 +206,6 @@ impl Keychain {
         let (lookups, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let answer = lookups.get(name).and_then(|lookup| lookup.answer.clone());
         answer.unwrap_or(Err(KeychainError::NoResponse))
-    }
-
-    fn lookups(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
-        // Every update is complete before anything can panic, so a poisoned lock is safe to use.
-        self.inner
-            .lookups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,7 +266,9 @@ mod tests {
             answer: impl FnOnce() -> KeyResult + Send + 'static,
         ) -> Self {
             let keychain = Self::new(Ok(()));
-            keychain.start_lookup(&mut keychain.lookups(), name, move |_| answer());
+            keychain.start_lookup(&mut locked(&keychain.inner.lookups), name, move |_| {
+                answer()
+            });
             keychain
         }
     }
@@ -282,7 +278,7 @@ mod tests {
         let keychain = Keychain::desktop();
         let (answer, late) = mpsc::channel();
         let asking = move |_: &str| late.recv().unwrap_or(Ok(None));
-        keychain.start_lookup(&mut keychain.lookups(), "a", asking);
+        keychain.start_lookup(&mut locked(&keychain.inner.lookups), "a", asking);
         assert!(matches!(
             keychain.key("a").unwrap_err(),
             KeychainError::NoResponse
@@ -311,9 +307,9 @@ mod tests {
             let made = keychain.create_key("next".to_owned(), key("another"));
             assert!(made.unwrap_err().to_string().contains("locked"));
         }
-        assert_eq!(keychain.lookups().len(), 1);
+        assert_eq!(locked(&keychain.inner.lookups).len(), 1);
         // The user unlocks it during a lookup.
-        keychain.start_lookup(&mut keychain.lookups(), "first", move |_| {
+        keychain.start_lookup(&mut locked(&keychain.inner.lookups), "first", move |_| {
             Ok(Some(key("key")))
         });
         let made = keychain.create_key("next".to_owned(), key("another"));

@@ -4,7 +4,7 @@
 //! Invariant: only one process at a time uses a refresh token, and it reads the token after it has locked the file.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     auth::logins::login_key,
-    domain::{Wall, text},
+    domain::{Wall, locked, text},
     protocol::{Challenge, merge_scopes, scopes},
     store::{Edition, Held},
     transport::{Fetcher, NoToken, SignIn, SignInError},
@@ -173,7 +173,7 @@ impl TokenManager {
 
     /// When the token should be refreshed next; `None` if it can't be.
     pub fn due(&self) -> Option<Wall> {
-        let cache = self.refresher.cache();
+        let cache = locked(&self.refresher.cache);
         let next_try = cache.failed.as_ref().map(|(at, _)| at.after(RETRY_DELAY));
         let login = cache
             .login
@@ -187,7 +187,7 @@ impl TokenManager {
     pub async fn renew(&self) {
         self.refresher.prefetch_keys().await;
         let refresh = {
-            let mut cache = self.refresher.cache();
+            let mut cache = locked(&self.refresher.cache);
             let now = (self.refresher.now)();
             match self.refresher.reread(&mut cache) {
                 Ok(()) => cache
@@ -207,7 +207,7 @@ impl TokenManager {
     /// Waits for a running refresh. Exiting before its response is saved would end the sign-in if the issuer accepts each
     /// refresh token only once.
     pub async fn wait_for_refresh(&self) {
-        let refresh = self.refresher.cache().refresh.clone();
+        let refresh = locked(&self.refresher.cache).refresh.clone();
         // `failed` holds the error.
         let _ = OptionFuture::from(refresh).await;
     }
@@ -216,7 +216,7 @@ impl TokenManager {
     /// tokens are rejected would wake each other forever.
     pub fn has_new_sign_in(&self) -> bool {
         let file_version = self.refresher.logins.edition();
-        if self.refresher.cache().file_at_last_request == Some(file_version) {
+        if locked(&self.refresher.cache).file_at_last_request == Some(file_version) {
             return false;
         }
         let Ok(login_file) = self.refresher.logins.read() else {
@@ -226,7 +226,7 @@ impl TokenManager {
         let signed_in_at = login
             .filter(|login| login.access.is_some())
             .map(|login| login.signed_in_at);
-        let mut cache = self.refresher.cache();
+        let mut cache = locked(&self.refresher.cache);
         cache.file_at_last_request = Some(file_version);
         signed_in_at.is_some() && signed_in_at != cache.sign_in_at_last_request
     }
@@ -235,14 +235,15 @@ impl TokenManager {
     pub fn skip_sign_in(&self) {
         let login = self.refresher.logins.read().ok();
         let login = login.and_then(|mut file| file.logins.remove(&self.refresher.key));
-        self.refresher.cache().sign_in_at_last_request = login.map(|login| login.signed_in_at);
+        locked(&self.refresher.cache).sign_in_at_last_request =
+            login.map(|login| login.signed_in_at);
     }
 
     async fn current_token(&self) -> Result<Option<SecretString>, RefreshError> {
         let refresher = &self.refresher;
         refresher.prefetch_keys().await;
         let refresh = {
-            let mut cache = refresher.cache();
+            let mut cache = locked(&refresher.cache);
             match refresher.reread(&mut cache) {
                 Ok(()) => {
                     refresher.save(&mut cache);
@@ -264,13 +265,13 @@ impl TokenManager {
             }
         };
         if let Some(refresh) = refresh {
-            if refresher.cache().has_expired((refresher.now)()) {
+            if locked(&refresher.cache).has_expired((refresher.now)()) {
                 refresh.await?;
             } else if let Ok(Err(error)) = tokio::time::timeout(REFRESH_WAIT, refresh).await {
                 tracing::warn!(%error, "could not refresh the token");
             }
         }
-        Ok(refresher.cache().mark_sent())
+        Ok(locked(&refresher.cache).mark_sent())
     }
 
     /// A token other than the rejected one: the one in the file, or a refreshed one.
@@ -279,7 +280,7 @@ impl TokenManager {
         let sent = sent.cloned().map(Secret);
         refresher.prefetch_keys().await;
         let refresh = {
-            let mut cache = refresher.cache();
+            let mut cache = locked(&refresher.cache);
             refresher.reread(&mut cache).map_err(RefreshError::from)?;
             let is_other = cache.access() != sent.as_ref();
             let now = (refresher.now)();
@@ -297,7 +298,7 @@ impl TokenManager {
         if let Some(refresh) = refresh {
             refresh.await?;
         }
-        let mut cache = refresher.cache();
+        let mut cache = locked(&refresher.cache);
         let token = cache.mark_sent();
         token
             .filter(|_| cache.access() != sent.as_ref())
@@ -312,7 +313,7 @@ impl TokenManager {
             let lock = refresher.logins.lock().await?;
             refresher.prefetch_keys().await;
             refresher.logins.prefetch_write_key().await;
-            let mut cache = refresher.cache();
+            let mut cache = locked(&refresher.cache);
             refresher.reread(&mut cache)?;
             let Some(login) = cache.login.as_mut() else {
                 return Ok(false);
@@ -339,15 +340,10 @@ impl TokenManager {
 }
 
 impl Refresher {
-    fn cache(&self) -> MutexGuard<'_, TokenCache> {
-        // Every update is complete before anything can panic, so a poisoned lock is safe to use.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the keychain without holding a lock, so that later file access doesn't have to.
     async fn prefetch_keys(&self) {
         let (is_changed, is_unsaved) = {
-            let cache = self.cache();
+            let cache = locked(&self.cache);
             let is_changed = cache.file_version != Some(self.logins.edition());
             (is_changed, cache.login != cache.saved_login)
         };
@@ -393,7 +389,7 @@ impl Refresher {
         let refresher = Arc::clone(self);
         let job = tokio::spawn(async move {
             let outcome = refresher.request_token(rejected.as_ref()).await;
-            refresher.cache().failed = outcome
+            locked(&refresher.cache).failed = outcome
                 .clone()
                 .err()
                 .map(|error| ((refresher.now)(), error));
@@ -411,7 +407,7 @@ impl Refresher {
         // Before the request, so that nothing delays saving the response.
         self.logins.prefetch_write_key().await;
         let (mut login, refresh) = {
-            let mut cache = self.cache();
+            let mut cache = locked(&self.cache);
             // After locking: another process may have used the refresh token.
             self.reread(&mut cache)?;
             let is_wanted = match rejected {
@@ -436,7 +432,7 @@ impl Refresher {
             (self.now)(),
         )
         .await;
-        let mut cache = self.cache();
+        let mut cache = locked(&self.cache);
         let is_passing = matches!(response, Err(TokenError::Transient(_)));
         match response {
             Ok(tokens) => {
@@ -502,7 +498,7 @@ impl SignIn for TokenManager {
     }
 
     fn private_secrets(&self) -> Vec<SecretString> {
-        let cache = self.refresher.cache();
+        let cache = locked(&self.refresher.cache);
         let login = cache.login.as_ref();
         let secrets = login
             .into_iter()

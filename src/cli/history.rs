@@ -193,12 +193,8 @@ impl HistoryPrinter {
         let message = message.map_or(String::new(), |message| format!("  {message}"));
         let progress = self.progress.as_ref();
         let bar = progress.and_then(Progress::ratio).map(|ratio| {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a ratio from 0 to 1 times a small number"
-            )]
-            let full = (ratio * BAR_COLS as f64) as usize;
+            let full = text::whole_part(ratio * BAR_COLS as f64);
+            let full = usize::try_from(full).unwrap_or(BAR_COLS);
             let (on, off) = if context.global.ascii {
                 ("#", ".")
             } else {

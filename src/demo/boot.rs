@@ -29,7 +29,7 @@ use super::{
     runs::Runs,
     sessions::Sessions,
     tasks::TaskStore,
-    tcp::{FaultyListener, RequestConnection},
+    tcp::{ConnectionHandle, FaultyListener},
 };
 use crate::demo::{
     activity::{ActivityTracker, ShutdownReason},
@@ -98,7 +98,7 @@ impl Boot {
             faults: Arc::clone(&faults),
         };
         let app = router(shared, tokens, state, port)
-            .into_make_service_with_connect_info::<RequestConnection>();
+            .into_make_service_with_connect_info::<ConnectionHandle>();
         let listener =
             FaultyListener::new(http, Arc::clone(&faults), Arc::clone(&activity)).map_err(what())?;
         tokio::spawn(async move { axum::serve(listener, app).await });

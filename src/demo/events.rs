@@ -242,7 +242,7 @@ impl Events {
     pub(super) fn resume(
         self: &Arc<Self>,
         position: &EventPosition,
-        connection: Option<Arc<ConnectionHandle>>,
+        connection: Option<ConnectionHandle>,
     ) -> rusqlite::Result<EventStream> {
         let after = self.replay_from(position.seq);
         if self.cross_stream
@@ -258,7 +258,7 @@ impl Events {
         self: &Arc<Self>,
         stream: &str,
         after: i64,
-        connection: Option<Arc<ConnectionHandle>>,
+        connection: Option<ConnectionHandle>,
     ) -> EventStream {
         let (head_receiver, reader) = {
             let live = locked(&self.live);
@@ -303,7 +303,7 @@ impl Events {
         session: String,
         stream: &str,
         seq: i64,
-        connection: Option<Arc<ConnectionHandle>>,
+        connection: Option<ConnectionHandle>,
     ) -> rusqlite::Result<EventStream> {
         let after = self
             .database
@@ -333,7 +333,7 @@ impl Events {
     fn deliver(
         &self,
         event: ServerSseMessage,
-        connection: Option<&Arc<ConnectionHandle>>,
+        connection: Option<&ConnectionHandle>,
     ) -> ServerSseMessage {
         if let Some(connection) = connection
             && self.faults.drop_next.take()
@@ -352,7 +352,7 @@ struct StreamTail {
     reader: u64,
     head: watch::Receiver<StreamHead>,
     batch: VecDeque<ServerSseMessage>,
-    connection: Option<Arc<ConnectionHandle>>,
+    connection: Option<ConnectionHandle>,
 }
 
 impl StreamTail {
@@ -390,7 +390,7 @@ struct SessionTail {
     after: i64,
     changes: watch::Receiver<u64>,
     batch: VecDeque<ServerSseMessage>,
-    connection: Option<Arc<ConnectionHandle>>,
+    connection: Option<ConnectionHandle>,
 }
 
 impl SessionTail {

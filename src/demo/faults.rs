@@ -1,7 +1,6 @@
 //! The faults that a client can inject, and their state, which the network and stream code reads.
 
 use std::{
-    fmt,
     str::FromStr,
     sync::{
         Mutex,
@@ -16,32 +15,40 @@ use tokio_util::sync::CancellationToken;
 use super::database::locked;
 
 /// A fault to inject into a running demo server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Fault {
     /// Reset open connections and refuse new ones for a time, while work continues. 0 seconds only resets.
+    #[strum(to_string = "cut={seconds}")]
     Cut {
         /// Seconds until connections are accepted again.
         seconds: u64,
     },
     /// Stop as if by `kill -9`, then start again on the same port.
+    #[strum(to_string = "restart")]
     Restart,
     /// Keep connections open but transfer no bytes for a time.
+    #[strum(to_string = "stall={seconds}")]
     Stall {
         /// Seconds until bytes are transferred again.
         seconds: u64,
     },
     /// Close the connection that carries the next event, right after that event.
+    #[strum(to_string = "drop")]
     DropAfterNext,
     /// At the next replay, repeat the last events before the cursor, with their ids.
+    #[strum(to_string = "duplicate")]
     DuplicateOnReplay,
     /// Forget all server sessions (404 from now on) while their tools keep running.
+    #[strum(to_string = "forget")]
     ForgetSession,
     /// Answer task polls with 503 for a time.
+    #[strum(to_string = "polls={seconds}")]
     FailPolls {
         /// Seconds until polls are answered again.
         seconds: u64,
     },
     /// Never answer the next task poll.
+    #[strum(to_string = "hang")]
     HangPoll,
 }
 
@@ -50,21 +57,6 @@ const DEFAULT_SECONDS: u64 = 5;
 
 /// The longest accepted duration.
 const MAX_SECONDS: u64 = 3600;
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cut { seconds } => write!(f, "cut={seconds}"),
-            Self::Restart => f.write_str("restart"),
-            Self::Stall { seconds } => write!(f, "stall={seconds}"),
-            Self::DropAfterNext => f.write_str("drop"),
-            Self::DuplicateOnReplay => f.write_str("duplicate"),
-            Self::ForgetSession => f.write_str("forget"),
-            Self::FailPolls { seconds } => write!(f, "polls={seconds}"),
-            Self::HangPoll => f.write_str("hang"),
-        }
-    }
-}
 
 /// The error for text that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

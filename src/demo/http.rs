@@ -21,7 +21,7 @@ use super::{
     faults::Faults,
     passthrough,
     sessions::{CONNECTION, IS_MODERN, Sessions},
-    tcp::{ConnectionHandle, RequestConnection},
+    tcp::ConnectionHandle,
 };
 
 const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
@@ -39,7 +39,7 @@ pub(super) struct HttpState {
 /// Answers a request or passes it on to the SDK.
 pub(super) async fn handle(
     State(state): State<HttpState>,
-    ConnectInfo(connection): ConnectInfo<RequestConnection>,
+    ConnectInfo(connection): ConnectInfo<ConnectionHandle>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -54,11 +54,10 @@ pub(super) async fn handle(
             if let Some(failure) = state.poll_fault(&method).await {
                 return failure;
             }
-            let handle = Arc::clone(&connection.0);
-            let response = CONNECTION.scope(connection.0, next.run(request));
+            let response = CONNECTION.scope(connection.clone(), next.run(request));
             let response = IS_MODERN.scope(is_modern, response).await;
             if is_modern {
-                state.with_drop_fault(response, handle)
+                state.with_drop_fault(response, connection)
             } else {
                 response
             }
@@ -93,7 +92,7 @@ impl HttpState {
     }
 
     /// Applies the drop fault to an SSE stream of the modern era; stateful streams get it in the event store.
-    fn with_drop_fault(&self, response: Response, connection: Arc<ConnectionHandle>) -> Response {
+    fn with_drop_fault(&self, response: Response, connection: ConnectionHandle) -> Response {
         let kind = response.headers().get(header::CONTENT_TYPE);
         if kind.is_none_or(|kind| kind != "text/event-stream") {
             return response;

@@ -34,7 +34,7 @@ use super::{
 
 tokio::task_local! {
     /// The connection of the current request.
-    pub(super) static CONNECTION: Arc<ConnectionHandle>;
+    pub(super) static CONNECTION: ConnectionHandle;
     /// Whether the current request uses the modern era.
     pub(super) static IS_MODERN: bool;
 }
@@ -213,7 +213,7 @@ impl SessionManager for Sessions {
         let stream = stream.await.map_err(store_error)??;
         Ok(self
             .events
-            .follow(&stream, 0, CONNECTION.try_with(Arc::clone).ok()))
+            .follow(&stream, 0, CONNECTION.try_with(Clone::clone).ok()))
     }
 
     async fn accept_message(
@@ -248,7 +248,7 @@ impl SessionManager for Sessions {
             None => return Err(store_error("unknown event id")),
         };
         self.events
-            .resume(&position, CONNECTION.try_with(Arc::clone).ok())
+            .resume(&position, CONNECTION.try_with(Clone::clone).ok())
             .map_err(store_error)
     }
 

@@ -8,10 +8,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -26,7 +23,7 @@ use tokio::{
     sync::watch,
     time::{Instant, Sleep, sleep, sleep_until},
 };
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::faults::Faults;
 use crate::demo::activity::{ActivityGuard, ActivityTracker};
@@ -116,7 +113,7 @@ impl Listener for FaultyListener {
                         faults: Arc::clone(&self.faults),
                         cut: Some(Box::pin(cut_token.cancelled_owned())),
                         stall: None,
-                        handle: Arc::default(),
+                        handle: ConnectionHandle::default(),
                         _activity: ActivityTracker::start(&self.activity),
                     };
                     return (connection, addr);
@@ -134,26 +131,20 @@ impl Listener for FaultyListener {
     }
 }
 
-/// Lets an event stream close the TCP connection that carries it.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionHandle {
-    drop_after_flush: AtomicBool,
-}
+/// Lets an event stream close the TCP connection that carries it; the axum connect info of its requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionHandle(CancellationToken);
 
 impl ConnectionHandle {
     /// Closes the connection after the bytes written so far are flushed.
     pub(super) fn drop_after_flush(&self) {
-        self.drop_after_flush.store(true, Ordering::SeqCst);
+        self.0.cancel();
     }
 }
 
-/// The handle of a request's connection, as axum connect info.
-#[derive(Debug, Clone)]
-pub(super) struct RequestConnection(pub(super) Arc<ConnectionHandle>);
-
-impl Connected<IncomingStream<'_, FaultyListener>> for RequestConnection {
+impl Connected<IncomingStream<'_, FaultyListener>> for ConnectionHandle {
     fn connect_info(stream: IncomingStream<'_, FaultyListener>) -> Self {
-        Self(Arc::clone(&stream.io().handle))
+        stream.io().handle.clone()
     }
 }
 
@@ -163,7 +154,7 @@ pub(super) struct FaultyConnection {
     faults: Arc<Faults>,
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     stall: Option<Pin<Box<Sleep>>>,
-    handle: Arc<ConnectionHandle>,
+    handle: ConnectionHandle,
     _activity: ActivityGuard,
 }
 
@@ -211,7 +202,7 @@ impl AsyncWrite for FaultyConnection {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_faults(cx))?;
         ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
-        if self.handle.drop_after_flush.load(Ordering::SeqCst) {
+        if self.handle.0.is_cancelled() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         Poll::Ready(Ok(()))

@@ -141,7 +141,7 @@ impl fmt::Debug for Variables {
 /// Config text with `${VARIABLE}` placeholders. The rest of the text may be a secret too, so `Debug` shows only the
 /// variable names.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct Template(String);
 
 /// A `${` that no variable name and `}` follow.
@@ -238,12 +238,6 @@ impl TryFrom<String> for Template {
 
     fn try_from(text: String) -> Result<Self, TemplateError> {
         Self::parse(text)
-    }
-}
-
-impl From<Template> for String {
-    fn from(template: Template) -> Self {
-        template.0
     }
 }
 

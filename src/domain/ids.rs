@@ -1,6 +1,6 @@
 //! Identifiers: task ids, which longhaul assigns, and server names, which the user chooses.
 
-use std::{cmp::Ordering, fmt};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,29 +17,9 @@ const TASK_ID_LENGTH: usize = 6;
 /// The short id of a task, such as `q7m2xk`; every command accepts a unique prefix.
 ///
 /// Stored inline, because every stream event carries a copy.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TaskId([u8; TASK_ID_LENGTH]);
-
-impl TaskId {
-    fn number(&self) -> u64 {
-        let [one, two, three, four, five, six] = self.0;
-        u64::from_be_bytes([0, 0, one, two, three, four, five, six])
-    }
-}
-
-// The order of the texts, by comparing single numbers.
-impl Ord for TaskId {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.number().cmp(&other.number())
-    }
-}
-
-impl PartialOrd for TaskId {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 impl fmt::Debug for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

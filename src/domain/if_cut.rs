@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Era, EraReason, Phase, ProtocolVersion, Question, QuestionSource, ServerCapabilities,
-    ServerTask, Status, Task, TaskKind, TaskSupport, Tool, Wall, text,
+    Era, EraReason, Phase, ProtocolVersion, ServerCapabilities, ServerTask, Status, Task, TaskKind,
+    TaskSupport, Tool, Wall, text,
 };
 
 /// What happens to the work of a call, worst first.
@@ -224,8 +224,7 @@ impl IfCut {
         if let Some(server_task) = &task.server_task {
             return Some(Self::of_server_task(server_task));
         }
-        let ended_the_call = |q: &Question| q.is_open() && q.source == QuestionSource::Round;
-        if task.status == Status::InputRequired && task.questions.iter().any(ended_the_call) {
+        if task.status == Status::InputRequired && task.waits_in_round() {
             return Some(CutReason::AwaitsAnswer.into());
         }
         let era = attempt.version.map(ProtocolVersion::era);

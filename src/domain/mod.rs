@@ -37,6 +37,7 @@ mod server_task;
 pub mod server_url;
 mod stamp;
 mod status;
+mod sync;
 mod task_action;
 pub mod text;
 mod timeline;
@@ -90,6 +91,7 @@ pub use status::{
     Connectivity, ControlKind, ControlRequest, LostReason, Resumability, Resumable, Status,
     UnknownReason,
 };
+pub use sync::locked;
 pub use task_action::{ActionRefusal, ServerSupport};
 pub use timeline::{Activity, Milestone, Period, Turn, milestone, periods};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Mono, Stamp, Wall};
+use super::{Mono, Stamp, Wall, text};
 
 /// Steps kept: enough to smooth out bursts, few enough to follow a change.
 const SAMPLES: usize = 24;
@@ -116,12 +116,7 @@ impl Pace {
                 .and_then(|age| columns.checked_sub(age + 1));
             if let Some(cell) = column.and_then(|column| slices.get_mut(column)) {
                 // `Progress` clamps its values, so the difference fits a u64.
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "clamped and rising"
-                )]
-                let grown = ((value - before) * 10.0) as u64;
+                let grown = text::whole_part((value - before) * 10.0);
                 *cell = cell.saturating_add(grown);
             }
         }

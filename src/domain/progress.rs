@@ -6,6 +6,8 @@ use compact_str::CompactString;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::text;
+
 /// Larger numbers are rejected: above 2^53, a float can't represent every integer.
 const LIMIT: f64 = 9_007_199_254_740_992.0;
 
@@ -64,14 +66,9 @@ impl Progress {
 
 /// A fraction as whole percent. At most 99, because only the response means completion.
 pub fn whole_percent(fraction: f64) -> u8 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to what a percentage holds"
-    )]
     // A quotient such as 29 / 50 can be a trifle too small.
-    let whole = (fraction.clamp(0.0, 1.0) * 100.0 + 1e-9) as u8;
-    whole.min(99)
+    let whole = text::whole_part(fraction.clamp(0.0, 1.0) * 100.0 + 1e-9);
+    u8::try_from(whole.min(99)).unwrap_or(99)
 }
 
 /// Characters that are read of a message; a line about progress is short.

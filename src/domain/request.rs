@@ -212,6 +212,40 @@ impl SessionRequest {
         }
     }
 
+    /// Carries out a request that changes only what is saved of a task.
+    pub(crate) fn change(&self, task: &mut Task, now: Wall) {
+        match self {
+            Self::Forget(_) => task.forgotten_at = Some(now),
+            Self::Unforget(_) => task.forgotten_at = None,
+            Self::Seen(_) => task.end.is_seen = true,
+            Self::Collected { how, .. } => {
+                if let Some(caller) = &mut task.caller {
+                    caller.note(how, now);
+                }
+            }
+            Self::Edit { changes, .. } => {
+                for change in changes {
+                    change.apply(task);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the request makes a link send something new to its server.
+    pub(crate) fn starts_something(&self) -> bool {
+        matches!(
+            self,
+            Self::Tools(_)
+                | Self::Introduce { .. }
+                | Self::Forward { .. }
+                | Self::Notify { .. }
+                | Self::Adopt { .. }
+                | Self::Checkpoints { .. }
+                | Self::Start(_)
+        )
+    }
+
     /// The request with the MCP revision that `--protocol` sets, if it contacts a server.
     #[must_use]
     pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {

@@ -328,15 +328,20 @@ pub fn first_of(names: &[&str], most: usize) -> String {
     }
 }
 
+/// The whole part of a number, within the bounds of its type.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a float stays within the bounds of the whole number"
+)]
+pub fn whole_part(value: f64) -> u64 {
+    value as u64
+}
+
 /// A progress number with all digits and thousands separators; at most two decimals.
 pub fn exact(value: f64) -> String {
     if (10_000.0..=9_007_199_254_740_992.0).contains(&value) && value.fract().abs() < f64::EPSILON {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 10,000 to 2^53 and whole"
-        )]
-        return grouped(value as u64);
+        return grouped(whole_part(value));
     }
     if value >= 10_000.0 {
         return format!("{value:.2}");
@@ -361,12 +366,7 @@ pub fn amount(value: f64) -> String {
     } else if value >= 10_000.0 {
         format!("{:.1}k", value / 1e3)
     } else if value >= 0.0 && value.fract().abs() < f64::EPSILON {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "from 0 to 10,000 and whole"
-        )]
-        grouped(value as u64)
+        grouped(whole_part(value))
     } else {
         let out = format!("{value:.2}");
         out.trim_end_matches('0').trim_end_matches('.').to_owned()

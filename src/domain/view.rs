@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Connectivity, IfCut, ServerCapabilities, ServerName, Task, Wall};
+use super::{
+    Connectivity, IfCut, LinkRecord, ProtocolVersion, ServerCapabilities, ServerName, Task, Wall,
+    server_url,
+};
 use crate::domain::config::ServerObstacle;
 
 /// A snapshot of a task.
@@ -125,6 +128,20 @@ impl LinkState {
 }
 
 impl ServerView {
+    /// What the saved record of a server tells.
+    pub fn of_record(record: &LinkRecord) -> Self {
+        Self {
+            name: record.name.clone(),
+            url: server_url::redacted(&record.url).into_owned(),
+            era: record.version.map_or("", ProtocolVersion::label).to_owned(),
+            era_why: record.era_why.clone().unwrap_or_default(),
+            server_info: record.server_info.clone(),
+            tools: record.tools_at.map(|_| record.tools.len()),
+            capabilities: record.capabilities(),
+            ..Self::default()
+        }
+    }
+
     /// Whether it waits for the user's sign-in, credentials or consent.
     pub fn waits_for_consent(&self) -> bool {
         self.obstacle.is_some()

@@ -11,7 +11,7 @@ use std::{
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -22,7 +22,8 @@ use std::{
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, Phase, TaskId, TaskView, text,
+        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, Phase, TaskId, TaskView,
+        locked, text,
     },
     store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
 };
@@ -72,13 +73,6 @@ struct Shared {
     leaves_at: OnceLock<Mono>,
     /// Held while a command is being started: interrupted there, nobody knows whether it ran.
     starting: Mutex<()>,
-}
-
-impl Shared {
-    fn logins_to_tell(&self) -> MutexGuard<'_, Vec<TaskId>> {
-        let to_tell = self.logins_to_tell.lock();
-        to_tell.unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Hooks {
@@ -154,7 +148,7 @@ impl Hooks {
             && !is_known
             && self.on.includes(NotifyReason::NeedsYou)
         {
-            self.shared.logins_to_tell().push(id.clone());
+            locked(&self.shared.logins_to_tell).push(id.clone());
             self.wake();
         }
     }
@@ -238,10 +232,10 @@ impl Runner {
             *is_begun = true;
         }
         let now = self.clock.now().wall;
-        let next_login = || self.shared.logins_to_tell().last().cloned();
+        let next_login = || locked(&self.shared.logins_to_tell).last().cloned();
         while let Some(id) = next_login() {
             events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
-            self.shared.logins_to_tell().retain(|other| *other != id);
+            locked(&self.shared.logins_to_tell).retain(|other| *other != id);
         }
         loop {
             self.wait_for_room();

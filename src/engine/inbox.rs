@@ -8,7 +8,7 @@
 use std::{
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
@@ -17,7 +17,7 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::Notify;
 
-use crate::{link::ExchangeId, protocol::ExchangeEvent};
+use crate::{domain::locked, link::ExchangeId, protocol::ExchangeEvent};
 
 /// The maximum number of waiting arrivals; a reader that finds this many yields to the driver.
 const WAITING: usize = 1024;
@@ -92,11 +92,6 @@ impl Drop for Reading {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // A panic on this thread has already ended the program.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads an exchange until it ends or the handle is dropped.
     pub(super) fn read(
         self: &Arc<Self>,
@@ -138,7 +133,7 @@ impl Inbox {
     async fn put(&self, arrival: Arrival, share: &mut Share) {
         loop {
             let emptied = {
-                let mut queue = self.lock();
+                let mut queue = locked(&self.queue);
                 if share.turn != queue.turn {
                     (share.turn, share.count) = (queue.turn, 0);
                 }
@@ -194,14 +189,14 @@ impl Inbox {
 
     /// Waits until there is an arrival. Cancel-safe.
     pub(super) async fn filled(&self) {
-        while self.lock().arrivals.is_empty() {
+        while locked(&self.queue).arrivals.is_empty() {
             self.filled.notified().await;
         }
     }
 
     /// Takes everything into `into`, which has to be empty and whose capacity is reused.
     pub(super) fn take(&self, into: &mut Vec<Arrival>) {
-        let mut queue = self.lock();
+        let mut queue = locked(&self.queue);
         std::mem::swap(&mut queue.arrivals, into);
         queue.bytes = 0;
         queue.turn += 1;

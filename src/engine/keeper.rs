@@ -48,7 +48,7 @@ pub struct KeeperCommand {
 
 /// Why no keeper could be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub enum StartError {
     /// The lock or the log could not be opened.
     #[error("could not {0}")]
     Store(#[from] StoreError),
@@ -87,7 +87,7 @@ pub(super) enum StartError {
 
 impl StartError {
     /// The exit code of a command that needs the keeper.
-    pub(super) fn exit(&self) -> u8 {
+    pub fn exit(&self) -> u8 {
         match self {
             Self::Refused { exit, .. } => *exit,
             Self::Store(_) => exit::CANNOT_SAVE,
@@ -102,10 +102,9 @@ impl StartError {
 impl KeeperCommand {
     /// Starts a keeper, unless one answers or another client is starting one, and waits until it answers.
     pub(super) async fn start(&self, paths: &Paths) -> Result<(), StartError> {
-        let silent = || StartError::Silent { log: paths.log() };
         timeout(START_WITHIN, self.start_or_wait(paths))
             .await
-            .unwrap_or_else(|_| Err(silent()))
+            .unwrap_or_else(|_| Err(StartError::Silent { log: paths.log() }))
     }
 
     async fn start_or_wait(&self, paths: &Paths) -> Result<(), StartError> {

@@ -28,25 +28,11 @@ const WRITE_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// There is no keeper, and none can be started.
-    #[error("{message}")]
-    Keeper {
-        /// The reason.
-        message: String,
-        /// The exit code.
-        exit: u8,
-    },
+    #[error(transparent)]
+    Keeper(#[from] StartError),
     /// The keeper cannot be reached.
     #[error("could not connect to the keeper: {0}")]
     Socket(#[from] std::io::Error),
-}
-
-impl From<StartError> for RelayError {
-    fn from(error: StartError) -> Self {
-        Self::Keeper {
-            exit: error.exit(),
-            message: error.to_string(),
-        }
-    }
 }
 
 /// Relays until either end hangs up or the client is silent.

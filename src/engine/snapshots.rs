@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::Notify;
 
-use crate::domain::{NoticeLevel, ServerName, ServerView, SessionEvent, TaskId, TaskView, Wall};
+use crate::domain::{
+    NoticeLevel, ServerName, ServerView, SessionEvent, TaskId, TaskView, Wall, locked,
+};
 
 /// Events kept for a reader that does not read; the oldest ones are dropped, but no responses and no slots.
 const EVENTS_KEPT: usize = 4096;
@@ -67,14 +69,9 @@ struct Reader {
 }
 
 impl Snapshots {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A reader that panicked left consistent values: every change is one assignment.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a reader that has seen nothing.
     pub(super) fn subscribe(self: &Arc<Self>) -> Subscription {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         let id = inner.next_reader;
         inner.next_reader += 1;
         let mut events = std::mem::take(&mut inner.early);
@@ -103,7 +100,7 @@ impl Snapshots {
 
     /// Puts an event in its slot, or in every reader's queue.
     pub(super) fn publish(&self, news: SessionEvent) {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         let Inner {
             tasks,
             servers,
@@ -170,14 +167,14 @@ impl Snapshots {
     /// Waits until every reader has taken its events.
     pub(super) async fn are_read(&self) {
         let is_unread = |reader: &Reader| !reader.events.is_empty();
-        while self.lock().readers.values().any(is_unread) {
+        while locked(&self.inner).readers.values().any(is_unread) {
             tokio::task::yield_now().await;
         }
     }
 
     /// Puts an event in one reader's queue, such as the response to its request.
     pub(super) fn tell(&self, reader: ReaderId, news: SessionEvent) {
-        if let Some(reader) = self.lock().readers.get_mut(&reader) {
+        if let Some(reader) = locked(&self.inner).readers.get_mut(&reader) {
             reader.push(news);
             reader.wake.notify_one();
         }
@@ -185,7 +182,7 @@ impl Snapshots {
 
     /// From now on a reader gets only the snapshots of the tasks that it follows.
     pub(super) fn only_followed(&self, reader: ReaderId) {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         let Inner { early, readers, .. } = &mut *inner;
         if let Some(reader) = readers.get_mut(&reader)
             && reader.wanted.is_none()
@@ -203,7 +200,7 @@ impl Snapshots {
 
     /// Gives a reader the newest snapshot of a task, and all later ones.
     pub(super) fn follow(&self, reader: ReaderId, id: &TaskId) {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         let Inner { tasks, readers, .. } = &mut *inner;
         let Some(reader) = readers.get_mut(&reader) else {
             return;
@@ -219,7 +216,7 @@ impl Snapshots {
 
     /// A reader has what it followed a task for.
     pub(super) fn unfollow(&self, reader: ReaderId, id: &TaskId) {
-        if let Some(reader) = self.lock().readers.get_mut(&reader)
+        if let Some(reader) = locked(&self.inner).readers.get_mut(&reader)
             && let Some(wanted) = &mut reader.wanted
         {
             wanted.remove(id);
@@ -228,7 +225,7 @@ impl Snapshots {
 
     /// The readers that follow this task and not all of them.
     pub(super) fn followers(&self, id: &TaskId) -> Vec<ReaderId> {
-        let inner = self.lock();
+        let inner = locked(&self.inner);
         let follows = |reader: &Reader| {
             reader
                 .wanted
@@ -241,22 +238,22 @@ impl Snapshots {
 
     /// The readers that are still subscribed.
     pub(super) fn readers(&self) -> BTreeSet<ReaderId> {
-        self.lock().readers.keys().copied().collect()
+        locked(&self.inner).readers.keys().copied().collect()
     }
 
     /// Whether a reader is still subscribed.
     pub(super) fn has(&self, reader: ReaderId) -> bool {
-        self.lock().readers.contains_key(&reader)
+        locked(&self.inner).readers.contains_key(&reader)
     }
 
     /// The newest snapshot of a task.
     pub(super) fn task(&self, id: &TaskId) -> Option<Arc<TaskView>> {
-        self.lock().tasks.get(id).cloned()
+        locked(&self.inner).tasks.get(id).cloned()
     }
 
     /// The newest snapshot of every task.
     pub(super) fn tasks(&self) -> Vec<Arc<TaskView>> {
-        self.lock().tasks.values().cloned().collect()
+        locked(&self.inner).tasks.values().cloned().collect()
     }
 }
 
@@ -300,12 +297,12 @@ impl Subscription {
 
     /// Forgets a snapshot that nobody in this process needs any more.
     pub fn forget(&self, id: &TaskId) {
-        self.snapshots.lock().tasks.remove(id);
+        locked(&self.snapshots.inner).tasks.remove(id);
     }
 
     /// Everything unseen: the newest snapshot of each changed server and task, then the events, in order.
     pub fn take(&self) -> Vec<SessionEvent> {
-        let mut inner = self.snapshots.lock();
+        let mut inner = locked(&self.snapshots.inner);
         let Inner {
             tasks,
             servers,
@@ -344,7 +341,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.snapshots.lock().readers.remove(&self.id);
+        locked(&self.snapshots.inner).readers.remove(&self.id);
     }
 }
 

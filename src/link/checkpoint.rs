@@ -164,7 +164,8 @@ const LOOKS_APART: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Follow {
     last: Option<Listed>,
-    moved_at: Mono,
+    /// When anything last advanced.
+    pub(super) moved_at: Mono,
     seen_at: Mono,
     missing_since: Option<Mono>,
     looks: u32,
@@ -173,8 +174,9 @@ pub(super) struct Follow {
     longest_step: Duration,
     /// The server was restarted, so no old run can be left.
     pub(super) is_restarted: bool,
-    /// The call may still be on its way: the list can be older than the effect of that call.
-    is_adrift: bool,
+    /// The call may still be on its way: the list can be older than the effect of that call, which a proxy or a busy
+    /// server can hold longer than its connection lives.
+    pub(super) is_adrift: bool,
     /// When the list is to be read next; `None` while a reading is under way.
     pub(super) next: Option<Mono>,
     /// When the list was last read.
@@ -215,14 +217,6 @@ impl Follow {
         }
     }
 
-    /// The same for a call without an answer: a proxy or a busy server can hold it longer than its connection lives.
-    pub(super) fn adrift(now: Mono, longest_step: Duration) -> Self {
-        Self {
-            is_adrift: true,
-            ..Self::new(now, longest_step)
-        }
-    }
-
     /// How often the list is read: as often as it changes, within limits, and rarely after many polls.
     pub(super) fn pace(&self) -> Duration {
         if self.looks > LOOKS_IN_A_HURRY {
@@ -240,11 +234,6 @@ impl Follow {
             .as_ref()
             .is_some_and(|last| last.is_finished() || last.is_cancelled() || last.has_stopped());
         tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
-    }
-
-    /// When anything last advanced.
-    pub(super) fn moved_at(&self) -> Mono {
-        self.moved_at
     }
 
     /// Takes a reading and applies the checkpoint rule: follow what advances, call again only what has stopped.

@@ -88,12 +88,14 @@ pub(super) struct McpSession {
 pub(super) struct SessionCheck {
     refusals: Refusals,
     /// Whether one of them was a JSON-RPC error, so that an MCP server refuses.
-    is_by_server: bool,
+    pub(super) is_by_server: bool,
     pings: u32,
     /// Requests that looked for the server, and the pings between them.
     searches: u32,
-    next_at: Mono,
-    server_text: Option<String>,
+    /// When its next request is due.
+    pub(super) next_at: Mono,
+    /// What the server last said about it.
+    pub(super) server_text: Option<String>,
 }
 
 impl SessionCheck {
@@ -105,14 +107,6 @@ impl SessionCheck {
         }
     }
 
-    /// Begins again, with a server that is known to be there.
-    pub(super) fn by_server(now: Mono) -> Self {
-        Self {
-            is_by_server: true,
-            ..Self::new(now)
-        }
-    }
-
     /// Counts a refusal. Returns whether the session is proved gone.
     pub(super) fn refused(&mut self, refusal: &HttpError, now: Mono) -> bool {
         self.refusals.add();
@@ -121,15 +115,6 @@ impl SessionCheck {
             self.server_text = Some(server_text.clone());
         }
         self.is_by_server && self.refusals.are(SESSION_GONE, now)
-    }
-
-    /// What the server last said about it.
-    pub(super) fn take_server_text(&mut self) -> Option<String> {
-        self.server_text.take()
-    }
-
-    pub(super) fn next_at(&self) -> Mono {
-        self.next_at
     }
 
     /// How often the session was asked for, or the server looked for.

@@ -14,7 +14,7 @@ use crate::{
 
 /// The maximum bytes of a pagination cursor; all cursors are remembered, to detect a cycle. How
 /// many there are is bounded by the budget of requests.
-pub(super) const CURSOR_BYTES: usize = 16 * 1024;
+const CURSOR_BYTES: usize = 16 * 1024;
 /// How long a short request may take before it counts as failed; calls have no such limit.
 pub(super) const SHORT: Duration = Duration::from_secs(30);
 /// How long a poll of a server task may take before it counts as failed.
@@ -28,6 +28,32 @@ const PROGRAM_STARTS_WITHIN: Duration = Duration::from_secs(5 * 60);
 
 /// How long a stream may take to name its endpoint; one of another kind stays silent.
 const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
+
+/// What was read of a list that comes in pages.
+#[derive(Clone, Debug)]
+pub(super) struct Pages<T> {
+    pub(super) so_far: Vec<T>,
+    pub(super) cursors: Vec<String>,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        let (so_far, cursors) = (Vec::new(), Vec::new());
+        Self { so_far, cursors }
+    }
+}
+
+impl<T> Pages<T> {
+    /// The cursor of the page to ask for; the first page has none.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        self.cursors.last().map(String::as_str)
+    }
+
+    /// Whether a cursor leads on; one that was used before leads in a circle.
+    pub(super) fn leads_on(&self, next: &str) -> bool {
+        next.len() <= CURSOR_BYTES && !self.cursors.iter().any(|cursor| cursor == next)
+    }
+}
 
 /// The purpose of a request that is in flight.
 #[derive(Clone, Debug)]
@@ -47,8 +73,7 @@ pub(super) enum RequestKind {
     Announce,
     ListTools {
         version: ProtocolVersion,
-        so_far: Vec<Tool>,
-        cursors: Vec<String>,
+        pages: Pages<Tool>,
     },
     Ping {
         verifies: Option<TaskId>,
@@ -70,8 +95,7 @@ pub(super) enum RequestKind {
     /// `tasks/list`, one page, for a client request.
     ListTasks {
         ask: SessionRequestId,
-        so_far: Vec<TaskId>,
-        cursors: Vec<String>,
+        pages: Pages<TaskId>,
     },
     /// Reads the server's list of checkpoints for a client request.
     ListCheckpoints {
@@ -229,7 +253,7 @@ pub(super) struct InFlightRequests {
     /// How many request ids were made.
     counter: u64,
     /// How many [`RequestKind::Poll`]s are among them.
-    polls: usize,
+    pub(super) polls: usize,
     /// HTTP requests sent by this process, redirects included.
     pub(super) sent: u64,
     /// When the last byte went out or came in.
@@ -321,10 +345,6 @@ impl InFlightRequests {
 
     pub(super) fn values(&self) -> impl Iterator<Item = &InFlight> {
         self.by_exchange.values()
-    }
-
-    pub(super) fn polls(&self) -> usize {
-        self.polls
     }
 
     /// The deadlines of all requests that have one.

@@ -402,8 +402,7 @@ impl Link {
             let now = self.now.mono;
             self.schedule.steps += u64::try_from(self.tasks.len()).unwrap_or(0);
             let is_busy = |active: &ActiveTask| !active.is_parked() && !Self::is_still(active, now);
-            let busy = self.tasks.iter().filter(|(_, active)| is_busy(active));
-            for id in busy.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            for id in self.tasks_where(is_busy) {
                 self.step(&id);
             }
             self.step_polls();
@@ -431,5 +430,11 @@ impl Link {
             None => self.next_deadline(),
             Some(_) => None,
         };
+    }
+
+    /// The tasks of which this holds, in the order of their ids.
+    fn tasks_where(&self, is_it: impl Fn(&ActiveTask) -> bool) -> Vec<TaskId> {
+        let found = self.tasks.iter().filter(|(_, active)| is_it(active));
+        found.map(|(id, _)| id.clone()).collect()
     }
 }

@@ -65,21 +65,6 @@ impl QueuedRequests {
         self.0.iter().find(|it| it.wanted == Wanted::Tools)
     }
 
-    /// Takes out the requests for the tools.
-    pub(super) fn take_for_tools(&mut self) -> Vec<QueuedRequest> {
-        self.take(|request| request.wanted == Wanted::Tools)
-    }
-
-    /// Takes out all other requests.
-    pub(super) fn take_others(&mut self) -> Vec<QueuedRequest> {
-        self.take(|request| request.wanted != Wanted::Tools)
-    }
-
-    /// Takes out the requests for this revision, or all of them.
-    pub(super) fn take_in(&mut self, version: Option<ProtocolVersion>) -> Vec<QueuedRequest> {
-        self.take(|request| version.is_none() || request.version == version)
-    }
-
     /// Takes out the request of a host with this key.
     pub(super) fn take_forward(&mut self, key: &str) -> Option<QueuedRequest> {
         let is_it = |request: &QueuedRequest| matches!(&request.wanted, Wanted::Forward { request, .. } if request.key == key);
@@ -87,10 +72,8 @@ impl QueuedRequests {
         Some(self.0.remove(position))
     }
 
-    fn take(&mut self, which: impl Fn(&QueuedRequest) -> bool) -> Vec<QueuedRequest> {
-        let all = std::mem::take(&mut self.0);
-        let (taken, kept) = all.into_iter().partition(which);
-        self.0 = kept;
-        taken
+    /// Takes out the requests of which this holds.
+    pub(super) fn take(&mut self, is_it: impl Fn(&QueuedRequest) -> bool) -> Vec<QueuedRequest> {
+        self.0.extract_if(.., |request| is_it(request)).collect()
     }
 }

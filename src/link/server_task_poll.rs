@@ -113,11 +113,6 @@ impl ServerTaskPoll {
         self.fetch_failures == 1
     }
 
-    /// The task has moved, or its server can be reached again: its result is asked for without delay.
-    pub(super) fn fetch_soon(&mut self, now: Mono) {
-        (self.fetch_from, self.fetch_failures) = (now, 0);
-    }
-
     /// The server does not know the task. Returns whether that proves that it is gone.
     pub(super) fn is_gone(&mut self, now: Mono) -> bool {
         if self.refusals.is_none() {
@@ -146,7 +141,7 @@ impl ServerTaskPoll {
 
     /// The server can be reached again: tasks that wait after a failure are polled now.
     pub(super) fn back_in_contact(&mut self, now: Mono) {
-        self.fetch_soon(now);
+        (self.fetch_from, self.fetch_failures) = (now, 0);
         if self.failures > 0
             && let Some(next) = &mut self.next
         {

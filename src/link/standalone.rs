@@ -42,7 +42,7 @@ pub(super) struct Standalone {
     /// When it was opened from a cursor, until another one has been requested in its place.
     resumed_at: Option<Mono>,
     /// The next one is requested without a cursor.
-    is_bare_next: bool,
+    pub(super) is_bare_next: bool,
     /// When it may be requested again.
     pub(super) next: Mono,
     /// Times in a row that it ended or was refused without having brought anything.
@@ -101,11 +101,6 @@ impl Standalone {
         self.next = self.next.min(now);
     }
 
-    /// Whether the next request has no cursor, which is so once.
-    pub(super) fn take_bare(&mut self) -> bool {
-        std::mem::take(&mut self.is_bare_next)
-    }
-
     /// It was requested, from a cursor or without one.
     pub(super) fn requested(&mut self, exchange: ExchangeId, is_resumed: bool, now: Mono) {
         (self.on, self.is_opened, self.since) = (Some(exchange), false, now);
@@ -120,11 +115,6 @@ impl Standalone {
         self.last_byte = now;
         self.resumed_at = self.resumed_at.map(|_| now);
         self.kept.take_if(|_| is_stream)
-    }
-
-    /// Forgets the kept connection if it is over. Returns whether it was.
-    pub(super) fn drop_kept(&mut self, is_over: impl Fn(ExchangeId) -> bool) -> bool {
-        self.kept.take_if(|kept| is_over(*kept)).is_some()
     }
 
     /// Makes the kept connection the current one again. Returns the connection that it replaces.
@@ -171,11 +161,6 @@ impl Standalone {
     /// Gives up its connections, which are then to be closed.
     pub(super) fn take_connections(&mut self) -> impl Iterator<Item = ExchangeId> + use<> {
         [self.on.take(), self.kept.take()].into_iter().flatten()
-    }
-
-    /// Whether so many refusals came in a row that the next one counts as proof.
-    pub(super) fn is_refused_repeatedly(&self) -> bool {
-        self.failures >= 2
     }
 
     /// Sets when it is requested again after it ended.

@@ -16,15 +16,25 @@ use crate::{
 pub(super) const REPLAY_PAUSES: Duration = Duration::from_secs(2);
 
 impl ActiveTask {
+    /// Whether its stream gave an event id, from which it can be resumed.
+    pub(super) fn has_cursor(&self) -> bool {
+        let attempt = self.attempt();
+        attempt.is_some_and(|attempt| attempt.cursors.newest.is_some())
+    }
+
+    /// Whether its present attempt was made in this session.
+    pub(super) fn is_of_session(&self, session_number: u64) -> bool {
+        let attempt = self.attempt();
+        attempt.is_some_and(|attempt| attempt.session_number == session_number)
+    }
+
     /// Takes an event that is one step of the present attempt and nothing else, on a stream whose way back is known and
     /// which has no replay gap; its value says that it is new. Returns whether it was one; with any other event nothing has
     /// been done.
     pub(super) fn record_step(&mut self, now: Stamp, event: &mut Held) -> bool {
-        let cursors = self.attempt().map(|attempt| &attempt.cursors);
-        let can_go_back = cursors.is_some_and(|cursors| cursors.newest.is_some());
         let is_whole =
             matches!(self.replay_gap, ReplayGap::Whole) && !self.recovery.probe.is_replaying();
-        if !can_go_back || !is_whole || event.id.is_none() {
+        if !self.has_cursor() || !is_whole || event.id.is_none() {
             return false;
         }
         let mut messages = protocol::decode(&event.data);

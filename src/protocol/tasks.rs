@@ -147,12 +147,8 @@ fn string(value: Option<Value>) -> Option<String> {
 fn milliseconds(value: &Value) -> Option<u64> {
     const TEN_YEARS: f64 = 10.0 * 365.0 * 86_400_000.0;
     let number = value.as_f64()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to lie between 0 and ten years"
-    )]
-    (0.0..=TEN_YEARS).contains(&number).then_some(number as u64)
+    let is_usual = (0.0..=TEN_YEARS).contains(&number);
+    is_usual.then_some(text::whole_part(number))
 }
 
 fn parse_input_requests(requests: &RawValue) -> Vec<InputRequest> {

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use secrecy::SecretString;
@@ -21,7 +21,7 @@ use crate::{
     domain::{
         OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
-        decode_base64, server_url, text,
+        decode_base64, locked, text,
     },
     engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
@@ -53,22 +53,7 @@ pub(super) fn saved(paths: &Paths) -> Event {
             .into_iter()
             .map(|task| Arc::new(TaskView::unwatched(task, saved_at)))
             .collect();
-        let servers = reader
-            .links()?
-            .into_iter()
-            .map(|record| ServerView {
-                capabilities: record.capabilities(),
-                name: record.name,
-                url: server_url::redacted(&record.url).into_owned(),
-                era: record
-                    .version
-                    .map_or(String::new(), |version| version.label().to_owned()),
-                era_why: record.era_why.unwrap_or_default(),
-                server_info: record.server_info,
-                tools: record.tools_at.map(|_| record.tools.len()),
-                ..ServerView::default()
-            })
-            .collect();
+        let servers = reader.links()?.iter().map(ServerView::of_record).collect();
         Ok(Event::Restored {
             views,
             servers,
@@ -443,7 +428,7 @@ impl SessionServices {
         let mark = Arc::clone(&self.config_mark);
         self.in_background(move || {
             // A read that panicked left the value whole.
-            let mut mark = mark.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut mark = locked(&mark);
             let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),

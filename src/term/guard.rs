@@ -8,7 +8,7 @@ use std::{
     io::{self, Write as _},
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -26,7 +26,7 @@ use super::{
     interruptible::{end_writes_on_signals, is_signalled},
     osc::Multiplexer,
 };
-use crate::domain::text;
+use crate::domain::{locked, text};
 
 /// Saves the title, enters the alternate screen, hides the cursor, enables bracketed paste and focus events.
 const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?1004h";
@@ -129,11 +129,6 @@ impl Drop for Guard {
     }
 }
 
-/// Ignores poisoning: a panic elsewhere must not prevent restoring the terminal.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Opens the terminal a second time in non-blocking mode. The descriptor that we inherited may be shared with other
 /// programs, which don't expect that mode.
 fn open_writer(tty: &Arc<OwnedFd>) -> Arc<OwnedFd> {
@@ -154,7 +149,7 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     let modes = retry_on_intr(|| tcgetattr(tty.as_fd()))?;
     let mut raw = modes.clone();
     raw.make_raw();
-    *lock(&SAVED) = Some(SavedTerminal {
+    *locked(&SAVED) = Some(SavedTerminal {
         tty: Arc::clone(tty),
         writer: Arc::clone(writer),
         modes,
@@ -196,7 +191,7 @@ pub fn leave() {
             }
         }
     };
-    let Some(saved) = lock(&SAVED).take() else {
+    let Some(saved) = locked(&SAVED).take() else {
         return;
     };
     let tty = saved.tty.as_fd();
@@ -221,14 +216,14 @@ pub fn leave() {
 ///
 /// Fails if the terminal was restored or has hung up; the screen loop then ends.
 pub(super) fn write_frame(bytes: &[u8]) -> io::Result<()> {
-    let _write_lock = lock(&WRITE_LOCK);
+    let _write_lock = locked(&WRITE_LOCK);
     if !IS_TAKEN.load(Ordering::SeqCst) {
         return Err(io::Error::new(
             io::ErrorKind::NotConnected,
             "the terminal was released",
         ));
     }
-    let saved = lock(&SAVED);
+    let saved = locked(&SAVED);
     let Some(writer) = saved.as_ref().map(|saved| Arc::clone(&saved.writer)) else {
         return Err(io::ErrorKind::NotConnected.into());
     };

@@ -3,11 +3,7 @@
 //! Owns their size limit and timeout. Must not know what they mean. Invariant: only a GET follows redirects, and only
 //! within its origin; no part of a request ends up in an error.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use futures_util::StreamExt as _;
 use reqwest::{
@@ -19,7 +15,7 @@ use url::Url;
 
 use super::{error_text, http::challenge_in};
 use crate::{
-    domain::{base64, server_url::is_loopback},
+    domain::{base64, locked, server_url::is_loopback},
     protocol::{Challenge, ExchangeEvent},
     transport::http::{
         client::{ClientError, HttpClient, build_client},
@@ -163,7 +159,7 @@ impl Fetcher {
 
     fn client(&self, url: &Url) -> Result<HttpClient, ClientError> {
         let kind = (is_loopback(url), url.scheme() == "https");
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = locked(&self.clients);
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }

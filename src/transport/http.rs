@@ -15,7 +15,7 @@ pub(in crate::transport) mod origin;
 use std::{
     convert::Infallible,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -40,7 +40,7 @@ use super::{
     traffic::{DroppedExchange, ExchangeRecorder},
 };
 use crate::{
-    domain::TaskId,
+    domain::{TaskId, locked},
     protocol::{Body, Challenge, ExchangeEvent, HttpError, Method, Request},
     transport::http::{
         body::Reader,
@@ -413,7 +413,7 @@ impl Inner {
     }
 
     fn client(&self) -> Result<HttpClient, ClientError> {
-        let mut slot = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = locked(&self.client);
         if let Some(client) = slot.as_ref() {
             return Ok(client.clone());
         }

@@ -13,13 +13,15 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{ChildStdin, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid,
 };
+
+use crate::domain::locked;
 
 /// How long servers may take to exit after SIGTERM.
 const SIGTERM_GRACE: Duration = Duration::from_millis(500);
@@ -50,7 +52,7 @@ impl ProcessGuard {
 
     /// The helper as another process can take it over: its process id and its pipe; `None` if none has started.
     pub fn capture(&self) -> Option<(i32, OwnedFd)> {
-        let helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let helper = locked(&self.helper);
         let helper = helper.as_ref()?;
         let pipe = helper.pipe.as_fd().try_clone_to_owned().ok()?;
         Some((helper.pid.as_raw_nonzero().get(), pipe))
@@ -59,7 +61,7 @@ impl ProcessGuard {
     /// Continues with a helper that was started before this program was replaced.
     pub fn inherit(&self, pid: i32, pipe: OwnedFd) {
         let pipe = ChildStdin::from(pipe);
-        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut helper = locked(&self.helper);
         *helper = Pid::from_raw(pid).map(|pid| Helper { pid, pipe });
     }
 
@@ -77,7 +79,7 @@ impl ProcessGuard {
         let Some((program, args)) = &self.command else {
             return;
         };
-        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut helper = locked(&self.helper);
         if helper.is_none() {
             match start(program, args) {
                 Ok(started) => *helper = Some(started),

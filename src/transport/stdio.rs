@@ -15,7 +15,7 @@ mod supervisor;
 use std::{
     os::fd::AsFd as _,
     process::Stdio as Pipe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use bytes::BytesMut;
@@ -42,7 +42,7 @@ use super::{
     traffic::{DroppedExchange, ExchangeRecorder, TrafficRecorder},
 };
 use crate::{
-    domain::{Direction, SharedByteCount, TaskId, base64, decode_base64, text},
+    domain::{Direction, SharedByteCount, TaskId, base64, decode_base64, locked, text},
     protocol::{Body, ExchangeEvent, Method, Request},
 };
 
@@ -130,7 +130,7 @@ impl Stdio {
 
     /// Replaces `older`, whose process is ended before a new one starts.
     pub fn replacing(older: Option<Self>, options: StdioOptions) -> Self {
-        let process = older.and_then(|older| older.inner.process().clone());
+        let process = older.and_then(|older| locked(&older.inner.process).clone());
         Self {
             inner: Arc::new(Inner {
                 options,
@@ -165,19 +165,19 @@ impl Stdio {
         );
         output.read = BytesMut::from(unread(&state.unread).as_slice());
         output.stray_lines = state.stray_lines;
-        *continued.inner.inherited() = Some(output);
+        *locked(&continued.inner.inherited) = Some(output);
         Ok(continued)
     }
 
     /// Whether it continues a process whose output nothing reads yet.
     pub fn is_inherited(&self) -> bool {
-        self.inner.inherited().is_some()
+        locked(&self.inner.inherited).is_some()
     }
 
     /// Stops reading and writing between two lines, so that [`Self::capture`] can take everything. Waits for what is being
     /// written; cancel-safe, and taken back by [`Self::resume`].
     pub async fn suspend(&self) {
-        let process = self.inner.process().clone();
+        let process = locked(&self.inner.process).clone();
         if let Some(process) = process {
             process.suspension.suspend().await;
         }
@@ -185,14 +185,14 @@ impl Stdio {
 
     /// Reads and writes again.
     pub fn resume(&self) {
-        if let Some(process) = self.inner.process().as_ref() {
+        if let Some(process) = locked(&self.inner.process).as_ref() {
             process.suspension.resume();
         }
     }
 
     /// What another process needs to continue the program; `None` if it is not suspended, has exited, or is to get more.
     pub fn capture(&self) -> Option<(ProgramState, ProgramPipes)> {
-        let process = self.inner.process().clone()?;
+        let process = locked(&self.inner.process).clone()?;
         let is_written = process.input.capacity() == process.input.max_capacity();
         if process.exit_reason.borrow().is_some() || !is_written {
             return None;
@@ -252,7 +252,7 @@ impl Stdio {
 
     /// Ends the process, if one is running, and waits until it has exited.
     pub async fn end(&self) {
-        let Some(process) = self.inner.process().clone() else {
+        let Some(process) = locked(&self.inner.process).clone() else {
             return;
         };
         process.end.notify_one();
@@ -261,14 +261,14 @@ impl Stdio {
 
     /// Whether the process is running.
     pub fn is_running(&self) -> bool {
-        let process = self.inner.process();
+        let process = locked(&self.inner.process);
         process
             .as_ref()
             .is_some_and(|process| process.exit_reason.borrow().is_none())
     }
 
     async fn post(&self, body: String, recorder: ExchangeRecorder) -> Vec<ExchangeEvent> {
-        let Some(process) = self.inner.process().clone() else {
+        let Some(process) = locked(&self.inner.process).clone() else {
             return vec![ExchangeEvent::not_sent("the server process is not running")];
         };
         if let Some(why) = process.exit_reason.borrow().clone() {
@@ -296,7 +296,7 @@ impl Stdio {
     }
 
     async fn start(&self, recorder: ExchangeRecorder) -> Result<Box<Output>, StartError> {
-        let inherited = self.inner.inherited().take();
+        let inherited = locked(&self.inner.inherited).take();
         if let Some(mut output) = inherited {
             output.recorder = recorder;
             return Ok(output);
@@ -387,7 +387,7 @@ impl Stdio {
             stderr_reader: tokio::spawn(log.read(pipes.stderr, pipes.unread_log)),
         };
         tokio::spawn(supervisor.run(exit_sender));
-        *self.inner.process() = Some(Arc::clone(&of_process));
+        *locked(&self.inner.process) = Some(Arc::clone(&of_process));
         Box::new(Output {
             stdout: pipes.stdout,
             read: BytesMut::new(),
@@ -415,18 +415,6 @@ struct Pipes<'p> {
     stderr: Option<ChildStderr>,
     unread_log: Vec<u8>,
     log: &'p [String],
-}
-
-impl Inner {
-    fn inherited(&self) -> MutexGuard<'_, Option<Box<Output>>> {
-        self.inherited
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<Arc<ServerProcess>>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// An empty response.

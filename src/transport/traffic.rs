@@ -8,7 +8,7 @@ use std::{
     borrow::Cow,
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -19,7 +19,9 @@ use url::Url;
 
 use super::secrets::{MAX_PATH_SEGMENT_BYTES, Secrets, is_credential};
 use crate::{
-    domain::{Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall, text},
+    domain::{
+        Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall, locked, text,
+    },
     protocol::ExchangeEvent,
 };
 
@@ -100,7 +102,7 @@ impl TrafficRecorder {
 
     /// Adds running calls (request id and task), so that their messages on a shared stream are attributed to them.
     pub fn add_calls(&self, calls: impl IntoIterator<Item = (String, TaskId)>) {
-        let mut known = self.known();
+        let mut known = locked(&self.inner.known);
         for call in calls {
             if known.iter().any(|(id, _)| *id == call.0) {
                 continue;
@@ -110,13 +112,6 @@ impl TrafficRecorder {
             }
             known.push_back(call);
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, VecDeque<(String, TaskId)>> {
-        self.inner
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -392,7 +387,7 @@ impl ExchangeRecorder {
             id,
             params.and_then(|params| params.token.or(params.request)),
         ];
-        let known = self.traffic.as_ref()?.known();
+        let known = locked(&self.traffic.as_ref()?.inner.known);
         ids.into_iter().flatten().find_map(|id| {
             let id = id.text();
             let found = known.iter().rev().find(|(call, _)| *call == id);

@@ -165,17 +165,13 @@ async fn send(
         .tasks
         .get(id)
         .and_then(|view| view.task.open_question().cloned());
-    if context.global.json {
-        let document = json!({
-            "id": id,
-            "key": question.key,
-            "answer": outcome,
-            "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
-        });
-        context.terminal.print_json(&document)?;
-    } else {
-        context.print(&format!("{id}: answer saved ({outcome})"))?;
-    }
+    let document = json!({
+        "id": id,
+        "key": question.key,
+        "answer": outcome,
+        "open": live.tasks.get(id).map_or(0, |view| view.task.open_questions().count()),
+    });
+    context.answer(&document, &format!("{id}: answer saved ({outcome})"))?;
     if let Some(more) = more.filter(|more| more.key != question.key) {
         context.info(&format!(
             "next question: {}; longhaul answer {id}{}",

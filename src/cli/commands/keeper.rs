@@ -71,7 +71,7 @@ fn connect(context: &mut Context<'_>) -> CliResult {
     runtime.shutdown_background();
     ended.map_err(|error| {
         let code = match &error {
-            RelayError::Keeper { exit, .. } => *exit,
+            RelayError::Keeper(error) => error.exit(),
             RelayError::Socket(_) => code::DRIVER_SILENT,
         };
         CliError::new(code, error.to_string())

@@ -258,16 +258,21 @@ impl<'e> EntryReader<'e> {
             let variable = variable_for(self.name, header);
             let scheme = scheme_of(&value);
             let secret = value.strip_prefix(scheme).unwrap_or_default();
-            self.unset.push(UnsetVariable {
-                note: format!(
-                    "the secret in its {header} header was not copied; set the environment variable {variable} to it"
-                ),
-                written: secret.to_owned(),
-                name: variable.clone(),
-            });
+            self.leave_out(&what, &variable, secret);
             value = format!("{scheme}${{{variable}}}");
         }
         template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
+    }
+
+    /// Leaves out a literal secret, for which a variable stands in.
+    fn leave_out(&mut self, what: &str, variable: &str, secret: &str) {
+        self.unset.push(UnsetVariable {
+            name: variable.to_owned(),
+            written: secret.to_owned(),
+            note: format!(
+                "the secret in {what} was not copied; set the environment variable {variable} to it"
+            ),
+        });
     }
 
     /// Whether this value is not copied.
@@ -444,13 +449,7 @@ impl<'e> EntryReader<'e> {
         check_letters(&value, &what)?;
         let written = self.normalize_variables(&what, &value)?;
         if self.stays(name, &written) {
-            self.unset.push(UnsetVariable {
-                name: name.to_owned(),
-                written: value,
-                note: format!(
-                    "the secret in its variable {name} was not copied; set the environment variable {name} to it"
-                ),
-            });
+            self.leave_out(&what, name, &value);
             return Ok(Template::parse(format!("${{{name}}}"))?);
         }
         Ok(Template::parse(written)?)

@@ -103,7 +103,11 @@ impl Imported {
                     command, args, env, ..
                 }) => (std::iter::once(command).chain(args).collect(), env),
             };
-            kept.extend(templates.into_iter().map(|(_, value)| value.into()));
+            kept.extend(
+                templates
+                    .into_iter()
+                    .map(|(_, value)| value.as_str().to_owned()),
+            );
             kept
         };
         let imported = |entry: ImportEntry| Self {

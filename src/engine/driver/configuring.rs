@@ -180,6 +180,8 @@ impl Driver<'_> {
     /// Applies a configuration file. A server with an address is added; one that the file no longer
     /// defines keeps its link for running calls.
     pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
+        let snapshots = self.snapshots;
+        self.configs.forget_readers(|reader| snapshots.has(reader));
         let older = config
             .file
             .as_deref()

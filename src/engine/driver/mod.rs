@@ -303,41 +303,31 @@ impl Driver<'_> {
             }
             let wakes = [self.next_wake(), self.proxies.held_until()];
             let timer = self.clock.sleep_until(wakes.into_iter().flatten().min());
-            let now;
             tokio::select! {
                 () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
-                    now = self.clock.now();
-                    self.drain_inbox(now);
+                    self.drain_inbox(self.clock.now());
                 }
-                Some(asked) = inputs.own.recv() => now = self.asked(asked),
-                Some(asked) = inputs.from_clients.recv() => now = self.asked(asked),
+                Some(asked) = inputs.own.recv() => self.asked(asked),
+                Some(asked) = inputs.from_clients.recv() => self.asked(asked),
                 outcomes = self.saves.journal.outcomes() => {
-                    now = self.clock.now();
-                    let Some(outcomes) = outcomes else {
-                        return Err(JournalError::Ended);
-                    };
-                    self.all_written(outcomes, now);
+                    let outcomes = outcomes.ok_or(JournalError::Ended)?;
+                    self.all_written(outcomes, self.clock.now());
                 }
                 Some(news) = inputs.of_sign_ins.recv() => {
-                    now = self.clock.now();
-                    self.sign_in_news(news, now);
+                    self.sign_in_news(news, self.clock.now());
                 }
-                () = self.sign_in.refreshed.notified() => now = self.clock.now(),
+                () = self.sign_in.refreshed.notified() => {}
                 () = timer => {
-                    now = self.clock.now();
+                    let now = self.clock.now();
                     self.feed_all(|| Input::Timer, now);
                     self.tend_logins(now);
                     self.start_held_calls(now);
                 }
-                Ok(()) = inputs.connected.changed() => {
-                    now = self.clock.now();
-                    self.update_listening(now);
-                }
+                Ok(()) = inputs.connected.changed() => self.update_listening(self.clock.now()),
                 Some(job) = inputs.of_upgrades.recv() => {
                     if let Some(listener) = listener {
                         self.upgrade(job, listener, lock).await;
                     }
-                    now = self.clock.now();
                 }
                 () = notified(stop.as_deref()) => {
                     // The clients start no other one until they have a request.
@@ -346,18 +336,16 @@ impl Driver<'_> {
                 }
                 _ = &mut *inputs.leaving => return Ok(()),
             }
-            self.turn(now);
+            self.turn(self.clock.now());
             self.pace.turned();
         }
     }
 
-    /// Carries out a request; returns when it came.
-    fn asked(&mut self, asked: Envelope) -> Stamp {
-        let now = self.clock.now();
+    /// Carries out a request.
+    fn asked(&mut self, asked: Envelope) {
         let what = asked.what.clone();
         let number = self.open.add(asked);
-        self.ask(number, what, now);
-        now
+        self.ask(number, what, self.clock.now());
     }
 
     /// The next deadline: a link's timer, or the publication of changes.
@@ -497,16 +485,13 @@ impl Driver<'_> {
             .map_or(until, |at| self.clock.instant(at).min(until));
         tokio::select! {
             () = self.received.inbox.filled(), if self.saves.unsaved.has_room() => {
-                let now = self.clock.now();
-                self.drain_inbox(now);
+                self.drain_inbox(self.clock.now());
             }
             Some(outcomes) = self.saves.journal.outcomes() => {
-                let now = self.clock.now();
-                self.all_written(outcomes, now);
+                self.all_written(outcomes, self.clock.now());
             }
             () = tokio::time::sleep_until(wake) => {
-                let now = self.clock.now();
-                self.feed_all(|| Input::Timer, now);
+                self.feed_all(|| Input::Timer, self.clock.now());
             }
         }
         self.turn(self.clock.now());

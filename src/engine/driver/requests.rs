@@ -25,24 +25,9 @@ enum Route {
     Link(usize),
     /// The driver, because no link holds the task.
     SavedTask(TaskId),
-    Answer(SessionOutcome),
+    Answer(SessionResponse),
     /// The end of a job that is under way.
     Later,
-}
-
-impl Route {
-    fn refused(words: &str) -> Self {
-        Self::Answer(Err(RequestError::Usage(words.to_owned())))
-    }
-}
-
-impl From<Result<usize, RequestError>> for Route {
-    fn from(found: Result<usize, RequestError>) -> Self {
-        match found {
-            Ok(index) => Self::Link(index),
-            Err(refused) => Self::Answer(Err(refused)),
-        }
-    }
 }
 
 /// The snapshot of a task that no link holds.
@@ -51,40 +36,6 @@ pub(super) fn at_rest(task: Task) -> TaskView {
         contact: Connectivity::Idle,
         ..TaskView::unwatched(task, None)
     }
-}
-
-/// Carries out a request that changes only what is saved of a task.
-fn change(task: &mut Task, what: &SessionRequest, now: Stamp) {
-    match what {
-        SessionRequest::Forget(_) => task.forgotten_at = Some(now.wall),
-        SessionRequest::Unforget(_) => task.forgotten_at = None,
-        SessionRequest::Seen(_) => task.end.is_seen = true,
-        SessionRequest::Collected { how, .. } => {
-            if let Some(caller) = &mut task.caller {
-                caller.note(how, now.wall);
-            }
-        }
-        SessionRequest::Edit { changes, .. } => {
-            for change in changes {
-                change.apply(task);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether a request makes a link send something new to its server.
-fn starts_something(asked: &SessionRequest) -> bool {
-    matches!(
-        asked,
-        SessionRequest::Tools(_)
-            | SessionRequest::Introduce { .. }
-            | SessionRequest::Forward { .. }
-            | SessionRequest::Notify { .. }
-            | SessionRequest::Adopt { .. }
-            | SessionRequest::Checkpoints { .. }
-            | SessionRequest::Start(_)
-    )
 }
 
 /// Why a task that no link holds refuses a request.
@@ -152,10 +103,11 @@ impl Driver<'_> {
             return self.proxies.hold(number, what);
         }
         let index = match self.route(number, asked, now) {
-            Route::Link(index) => index,
-            Route::SavedTask(id) => return self.ask_session(number, &id, &what, now),
-            Route::Answer(outcome) => return self.respond(number, outcome),
-            Route::Later => return,
+            Ok(Route::Link(index)) => index,
+            Ok(Route::SavedTask(id)) => return self.ask_session(number, &id, &what, now),
+            Ok(Route::Answer(response)) => return self.respond(number, Ok(response)),
+            Ok(Route::Later) => return,
+            Err(refused) => return self.respond(number, Err(refused)),
         };
         let prepared = self.check_cleartext(number, index, asked, now);
         match prepared.and_then(|()| self.prepare(index, asked)) {
@@ -165,42 +117,46 @@ impl Driver<'_> {
     }
 
     /// Finds out who answers a request, and carries out what no link has to do with.
-    fn route(&mut self, number: SessionRequestId, asked: &SessionRequest, now: Stamp) -> Route {
+    fn route(
+        &mut self,
+        number: SessionRequestId,
+        asked: &SessionRequest,
+        now: Stamp,
+    ) -> Result<Route, RequestError> {
         let from = self.open.reader(number);
-        match asked {
-            SessionRequest::Server(server) => self.route_server(server, from, now),
+        let refused = |words: &str| Err(RequestError::Usage(words.to_owned()));
+        Ok(match asked {
+            SessionRequest::Server(server) => self.route_server(server, from, now)?,
             SessionRequest::Configure(config) => {
-                let snapshots = self.snapshots;
-                self.configs.forget_readers(|reader| snapshots.has(reader));
                 self.configure(config.clone(), from, now);
-                Route::Answer(Ok(SessionResponse::Accepted))
+                Route::Answer(SessionResponse::Accepted)
             }
             // Requests to a server use only its own revision.
             SessionRequest::In(..) => {
-                Route::refused("two protocol revisions were requested at once")
+                return refused("two protocol revisions were requested at once");
             }
             SessionRequest::Read(_) => {
-                Route::refused("only the far end of a tunnel reads the session file")
+                return refused("only the far end of a tunnel reads the session file");
             }
             SessionRequest::SignIn(name) => {
                 self.sign_in(number, name);
                 Route::Later
             }
             SessionRequest::Trace { server, is_on } => {
-                Route::Answer(self.trace(server.as_ref(), *is_on))
+                Route::Answer(self.trace(server.as_ref(), *is_on)?)
             }
             SessionRequest::Announce(tasks) => {
                 let ours = self.announcements.claim(tasks, self.snapshots);
-                Route::Answer(Ok(SessionResponse::Announce(ours)))
+                Route::Answer(SessionResponse::Announce(ours))
             }
             SessionRequest::Introduce { server, host } => {
                 self.introduce_host(server, host, from, now);
-                self.to_ask(from, server).into()
+                Route::Link(self.to_ask(from, server)?)
             }
             SessionRequest::Roots { .. }
             | SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
-            | SessionRequest::Calls { .. } => Route::Answer(self.ask_of_proxy(asked, from, now)),
+            | SessionRequest::Calls { .. } => Route::Answer(self.ask_of_proxy(asked, from, now)?),
             SessionRequest::Tools(name)
             | SessionRequest::RootsChanged(name)
             | SessionRequest::Forward { server: name, .. }
@@ -208,18 +164,19 @@ impl Driver<'_> {
             | SessionRequest::Respond { server: name, .. }
             | SessionRequest::Notify { server: name, .. }
             | SessionRequest::Adopt { server: name, .. }
-            | SessionRequest::Checkpoints { server: name, .. } => self.to_ask(from, name).into(),
-            SessionRequest::Start(call) => match self.started_or_repeated(call, from, now) {
-                Ok(Some(id)) => self.route_repeat(number, id, now),
-                Ok(None) => self.to_ask(from, &call.server).into(),
-                Err(refused) => Route::Answer(Err(refused)),
+            | SessionRequest::Checkpoints { server: name, .. } => {
+                Route::Link(self.to_ask(from, name)?)
+            }
+            SessionRequest::Start(call) => match self.started_or_repeated(call, from, now)? {
+                Some(id) => self.route_repeat(number, id, now),
+                None => Route::Link(self.to_ask(from, &call.server)?),
             },
             SessionRequest::RetryNow => {
                 // Answered once for all below.
                 for index in 0..self.links.len() {
                     self.tell(index, SessionRequest::RetryNow, now);
                 }
-                Route::Answer(Ok(SessionResponse::Accepted))
+                Route::Answer(SessionResponse::Accepted)
             }
             SessionRequest::Collected { id, how } => {
                 self.collected(id, how, from);
@@ -235,13 +192,18 @@ impl Driver<'_> {
             | SessionRequest::Seen(id)
             | SessionRequest::Answer { id, .. }
             | SessionRequest::Edit { id, .. } => self.route_task(id),
-        }
+        })
     }
 
-    fn route_server(&mut self, server: &ServerRef, from: Option<ReaderId>, now: Stamp) -> Route {
+    fn route_server(
+        &mut self,
+        server: &ServerRef,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Result<Route, RequestError> {
         if server.url.is_none() && self.configs.why_not(from, &server.name).is_some() {
             // Requests to it report the error.
-            return Route::Answer(Ok(SessionResponse::Accepted));
+            return Ok(Route::Answer(SessionResponse::Accepted));
         }
         self.configs.named_again(&server.name);
         self.show_gone_from(&server.name, None, now);
@@ -255,7 +217,7 @@ impl Driver<'_> {
             }
             _ => {}
         }
-        known.into()
+        known.map(Route::Link)
     }
 
     fn route_task(&self, id: &TaskId) -> Route {
@@ -292,7 +254,7 @@ impl Driver<'_> {
         };
         let sends_secrets = !linked.given().is_empty()
             || linked.insecure_http && (self.configs.has_headers(&record.name) || is_signed_in());
-        if !starts_something(asked) || !sends_secrets {
+        if !asked.starts_something() || !sends_secrets {
             return Ok(());
         }
         Err(RequestError::Usage(format!(
@@ -313,7 +275,7 @@ impl Driver<'_> {
     fn prepare(&mut self, index: usize, asked: &SessionRequest) -> Result<(), RequestError> {
         let trouble = self.saves.trouble.as_ref();
         if let Some(trouble) = trouble.filter(|_| !self.saves.unsaved.has_room())
-            && starts_something(asked)
+            && asked.starts_something()
         {
             return Err(RequestError::CannotSave(format!(
                 "not sent: {}; longhaul reads nothing from servers until the disk works again",
@@ -346,7 +308,7 @@ impl Driver<'_> {
         let is_starting = |linked: &Linked| linked.link.is_starting(&id);
         let index = self.links.iter().position(is_starting);
         let Some((index, linked)) = index.and_then(|it| Some((it, self.links.get_mut(it)?))) else {
-            return Route::Answer(Ok(SessionResponse::Started(id)));
+            return Route::Answer(SessionResponse::Started(id));
         };
         linked.link.repeat_start(number, id);
         self.feed(index, Input::Timer, now);
@@ -433,7 +395,7 @@ impl Driver<'_> {
             );
             return self.respond(number, Err(RequestError::Usage(words)));
         }
-        change(&mut task, what, now);
+        what.change(&mut task, now.wall);
         if !task.status.is_settled()
             && task.forgotten_at.is_none()
             && let Some(index) = self.index_of(&task.server)

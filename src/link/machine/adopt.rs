@@ -11,7 +11,7 @@ use crate::{
         ActiveTask, ConnectionState, Link, RequestKind,
         active_task::new_attempt,
         checkpoint,
-        in_flight::CURSOR_BYTES,
+        in_flight::Pages,
         negotiation::MODERN,
         queued_requests::{QueuedRequest, Wanted},
         server_task_poll::{ServerTaskPoll, made},
@@ -35,7 +35,7 @@ impl Link {
             id: ask,
             wanted,
             version,
-        } in self.queued_requests.take_others()
+        } in self.queued_requests.take(|it| it.wanted != Wanted::Tools)
         {
             match wanted {
                 Wanted::Tools => {}
@@ -108,7 +108,7 @@ impl Link {
                 self.adopt_one(ask, server_task, kind, has_other);
             }
             None if core.is_some_and(|offer| offer.can_list) => {
-                self.list_tasks(ask, Vec::new(), Vec::new());
+                self.list_tasks(ask, Pages::default());
             }
             None => {
                 let version = if core.is_some() {
@@ -152,24 +152,17 @@ impl Link {
         }
     }
 
-    fn list_tasks(&mut self, ask: SessionRequestId, so_far: Vec<TaskId>, cursors: Vec<String>) {
+    fn list_tasks(&mut self, ask: SessionRequestId, pages: Pages<TaskId>) {
         let request_id = self.in_flight.new_request_id();
-        let version = self.session_version();
-        let method = encode::list_tasks(version, &request_id, cursors.last().map(String::as_str));
-        let kind = RequestKind::ListTasks {
-            ask,
-            so_far,
-            cursors,
-        };
-        self.send_request(kind, method, request_id);
+        let method = encode::list_tasks(self.session_version(), &request_id, pages.cursor());
+        self.send_request(RequestKind::ListTasks { ask, pages }, method, request_id);
     }
 
     /// One page of the server's tasks.
     pub(super) fn tasks_listed(
         &mut self,
         ask: SessionRequestId,
-        mut so_far: Vec<TaskId>,
-        mut cursors: Vec<String>,
+        mut pages: Pages<TaskId>,
         outcome: RpcOutcome<'_>,
     ) {
         let result = match outcome {
@@ -186,22 +179,17 @@ impl Link {
         for shape in tasks {
             // Those that are known leave room for the others, so that asking again brings the rest.
             let is_known = self.index.knows_server_task(&shape.id);
-            if !is_known && so_far.len() < ADOPTED {
-                so_far.push(self.take_in(shape, TaskKind::Core));
+            if !is_known && pages.so_far.len() < ADOPTED {
+                pages.so_far.push(self.take_in(shape, TaskKind::Core));
             }
         }
-        let is_full = so_far.len() >= ADOPTED;
-        match next {
-            Some(next)
-                if !is_full
-                    && !cursors.contains(&next)
-                    && next.len() <= CURSOR_BYTES
-                    && self.reachability.spend(self.now).is_ok() =>
-            {
-                cursors.push(next);
-                self.list_tasks(ask, so_far, cursors);
+        let has_room = pages.so_far.len() < ADOPTED;
+        match next.filter(|next| has_room && pages.leads_on(next)) {
+            Some(next) if self.reachability.spend(self.now).is_ok() => {
+                pages.cursors.push(next);
+                self.list_tasks(ask, pages);
             }
-            _ => self.adopted(ask, so_far),
+            _ => self.adopted(ask, pages.so_far),
         }
     }
 
@@ -239,11 +227,7 @@ impl Link {
     fn adopted(&mut self, ask: SessionRequestId, ids: Vec<TaskId>) {
         let after = (!ids.is_empty()).then(|| self.saver.next_token());
         self.saver.urge(self.now.mono);
-        self.out.push(crate::link::Output::Answer {
-            ask,
-            outcome: Ok(SessionResponse::Adopted(ids)),
-            after,
-        });
+        self.answer_after(ask, Ok(SessionResponse::Adopted(ids)), after);
         self.gather();
         self.schedule.needs_advance = true;
     }

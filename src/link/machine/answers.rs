@@ -279,14 +279,9 @@ impl Link {
                     self.handshake_failed(&HandshakeError::Rpc { why });
                 }
             }
-            (
-                RequestKind::ListTools {
-                    version,
-                    so_far,
-                    cursors,
-                },
-                Ok(result),
-            ) => self.tools_listed(version, so_far, cursors, result),
+            (RequestKind::ListTools { version, pages }, Ok(result)) => {
+                self.tools_listed(version, pages, result);
+            }
             (RequestKind::ListTools { .. }, Err(error)) => self.tools_refused(&error.message),
             // Any answer to a ping is a sign of life, an error too.
             (RequestKind::Ping { verifies: Some(id) }, _) => self.verified(&id),
@@ -301,18 +296,10 @@ impl Link {
             (RequestKind::Cancel(id), outcome) => {
                 self.task_cancel_answered(&id, outcome.as_ref().map(|result| *result));
             }
-            (RequestKind::Listen, Ok(_)) => self.listening_ended(false),
-            (RequestKind::Listen, Err(_)) => {
-                self.listening_ended(true);
+            (RequestKind::Listen, outcome) => self.listening_ended(outcome.is_err()),
+            (RequestKind::ListTasks { ask, pages }, outcome) => {
+                self.tasks_listed(ask, pages, outcome);
             }
-            (
-                RequestKind::ListTasks {
-                    ask,
-                    so_far,
-                    cursors,
-                },
-                outcome,
-            ) => self.tasks_listed(ask, so_far, cursors, outcome),
             (RequestKind::Forward { ask, .. }, outcome) => self.forward_answered(ask, outcome),
             (RequestKind::ListCheckpoints { ask }, outcome) => {
                 self.checkpoints_listed(ask, outcome);

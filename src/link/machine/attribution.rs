@@ -40,9 +40,8 @@ impl Link {
         };
         // The stream of a call ends once the server has made a task of it.
         let has_ids = active.served.is_none()
-            && active.attempt().is_some_and(|attempt| {
-                attempt.cursors.newest.is_some() || self.record.gives_ids() == Some(true)
-            });
+            && active.attempt().is_some()
+            && (active.has_cursor() || self.record.gives_ids() == Some(true));
         // Some servers send all steps on the standalone stream.
         !has_ids || stream.is_none() && !active.activity.has_own_steps
     }
@@ -115,10 +114,8 @@ impl Link {
 
     /// Whether a task has a call in the current session. A call of the modern era counts only as a server task.
     pub(super) fn is_in_session(&self, active: &ActiveTask) -> bool {
-        let is_out = active.attempt().is_some_and(|attempt| {
-            matches!(attempt.phase, Phase::Sent | Phase::Open)
-                && attempt.session_number == self.record.session_number
-        });
+        let is_out = matches!(active.phase(), Phase::Sent | Phase::Open)
+            && active.is_of_session(self.record.session_number);
         active.task.is_open()
             && active.is_active()
             && (active.served.is_some() || is_out && !active.is_modern())
@@ -126,9 +123,7 @@ impl Link {
 
     /// The calls that may have caused what the server sends beside all of them.
     pub(super) fn calls_in_session(&self) -> Vec<TaskId> {
-        let tasks = self.tasks.iter();
-        let in_session = tasks.filter(|(_, active)| self.is_in_session(active));
-        in_session.map(|(id, _)| id.clone()).collect()
+        self.tasks_where(|active| self.is_in_session(active))
     }
 
     /// The only call that can have caused a log line of this stream, unless the line is a replay of what it has.

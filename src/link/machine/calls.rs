@@ -11,7 +11,7 @@ use crate::{
         TaskSupport, Tool,
     },
     link::{
-        ActiveTask, ConnectionState, Follow, Link, Output, RequestKind, StreamState,
+        ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
         active_task::{Intent, new_attempt},
         negotiation::MODERN,
         server_task_poll::TTL_WISH_MS,
@@ -72,18 +72,11 @@ impl Link {
             asks: vec![ask],
         });
         active.saving.held = Some(token);
+        let is_queued = active.phase() == Phase::Queued;
         self.tasks.insert(id.clone(), active);
         self.schedule.started.push(id.clone());
         self.saver.urge(self.now.mono);
-        self.out.push(Output::Answer {
-            ask,
-            outcome: Ok(SessionResponse::Started(id.clone())),
-            after: Some(token),
-        });
-        let is_queued = self
-            .tasks
-            .get(&id)
-            .is_some_and(|active| active.phase() == Phase::Queued);
+        self.answer_after(ask, Ok(SessionResponse::Started(id.clone())), Some(token));
         if is_queued
             && self.can_call(&id)
             && self.reachability.down().is_none()
@@ -102,12 +95,7 @@ impl Link {
             intent.asks.push(ask);
             intent.save
         });
-        let outcome = Ok(SessionResponse::Started(first));
-        self.out.push(Output::Answer {
-            ask,
-            outcome,
-            after,
-        });
+        self.answer_after(ask, Ok(SessionResponse::Started(first)), after);
     }
 
     /// Another client's call created this checkpoint. The server's list shows its progress.

@@ -134,7 +134,7 @@ impl Link {
             return;
         };
         follow.read_at = Some(now.wall);
-        let was_moved_at = follow.moved_at();
+        let was_moved_at = follow.moved_at;
         let verdict = follow.judge(now.mono, entry.as_ref());
         let pace = if active.control.is_some() {
             Duration::from_secs(1)
@@ -145,7 +145,7 @@ impl Link {
             follow.pace()
         };
         follow.next = Some(now.mono.after(pace));
-        let has_moved = follow.moved_at() > was_moved_at;
+        let has_moved = follow.moved_at > was_moved_at;
         let tells_steps = active
             .task
             .attempts
@@ -215,9 +215,7 @@ impl Link {
             return;
         };
         let asked = active.control.as_ref().map(|control| control.what);
-        let has_its_session = active
-            .attempt()
-            .is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        let has_its_session = active.is_of_session(self.record.session_number);
         let is_wanted = active.was_cancelled() || asked == Some(ControlKind::Cancelling);
         let verdict = match verdict {
             // Nobody asked for it: the end of our connection cancelled the call, as it has to in that era.

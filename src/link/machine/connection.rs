@@ -5,12 +5,14 @@ use core::time::Duration;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionOutcome, SessionRequestId,
-        Status, TaskErrorKind, TaskId, server_url,
+        Status, TaskErrorKind, server_url,
     },
     link::{
-        ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind, StreamState,
-        active_task::DetachedStream, credentials::AuthRefusal, handshake_error::out_of_reach,
-        negotiation::MODERN, replies::AnswersDue, stream_state::DETACHED_FOR, time::doubled,
+        ActiveTask, ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind,
+        SaveToken, StreamState, active_task::DetachedStream, credentials::AuthRefusal,
+        handshake_error::out_of_reach, in_flight::Pages, negotiation::MODERN,
+        queued_requests::QueuedRequest, replies::AnswersDue, stream_state::DETACHED_FOR,
+        time::doubled,
     },
     protocol::{self, HttpError, encode},
 };
@@ -71,7 +73,7 @@ impl Link {
                 Some(MODERN) => MODERN,
                 _ => self.session_version(),
             };
-            self.ask_tools(version, Vec::new(), Vec::new());
+            self.ask_tools(version, Pages::default());
         }
     }
 
@@ -185,16 +187,27 @@ impl Link {
         version: Option<ProtocolVersion>,
         because: &RequestError,
     ) {
-        for request in self.queued_requests.take_in(version) {
+        let is_it = |it: &QueuedRequest| version.is_none() || it.version == version;
+        for request in self.queued_requests.take(is_it) {
             self.answer(request.id, Err(because.clone()));
         }
     }
 
     pub(super) fn answer(&mut self, ask: SessionRequestId, outcome: SessionOutcome) {
+        self.answer_after(ask, outcome, None);
+    }
+
+    /// Answers once that save is on disk.
+    pub(super) fn answer_after(
+        &mut self,
+        ask: SessionRequestId,
+        outcome: SessionOutcome,
+        after: Option<SaveToken>,
+    ) {
         self.out.push(Output::Answer {
             ask,
             outcome,
-            after: None,
+            after,
         });
     }
 
@@ -217,7 +230,9 @@ impl Link {
             } else {
                 TaskErrorKind::Refused
             };
-            for id in self.queued() {
+            let is_queued =
+                |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
+            for id in self.tasks_where(is_queued) {
                 self.fail(
                     &id,
                     kind,
@@ -245,15 +260,6 @@ impl Link {
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
-    fn queued(&self) -> Vec<TaskId> {
-        let is_queued = |id: &&TaskId| {
-            self.tasks
-                .get(*id)
-                .is_some_and(|r| r.phase() == Phase::Queued && r.is_active())
-        };
-        self.tasks.keys().filter(is_queued).cloned().collect()
-    }
-
     /// 401 or 403: every task waits where it is until the user provides credentials.
     pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
         let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
@@ -269,7 +275,7 @@ impl Link {
 
     /// A person says to try again, perhaps with new credentials.
     pub(super) fn retry_auth(&mut self) {
-        if matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if self.is_barred() {
             self.connection = ConnectionState::of_session(self.record.is_initialized);
             self.show_all();
         }
@@ -284,7 +290,7 @@ impl Link {
         self.session.check = None;
         self.record.tools_at = None;
         self.session.listed_at = None;
-        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if !self.is_barred() {
             self.connection = ConnectionState::Disconnected;
         }
         self.record_changed();

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::{
     domain::{
-        ActionRefusal, ControlKind, Mono, Phase, RequestError, ServerSupport, SessionOutcome,
-        SessionResponse, Status, Task, TaskId, text,
+        ActionRefusal, ControlKind, Mono, Phase, RequestError, ServerSupport, Status, Task, TaskId,
+        text,
     },
     link::{
         ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
@@ -106,7 +106,7 @@ impl Link {
     }
 
     /// Asks the server's pause tool to stop the call at a checkpoint.
-    pub(super) fn ask_pause(&mut self, id: &TaskId) -> SessionOutcome {
+    pub(super) fn ask_pause(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Pausing) {
             let words = self.pause_refusal_message(id, refusal);
@@ -118,11 +118,11 @@ impl Link {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
         self.request_control(id, ControlKind::Pausing);
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     /// Cancels a call that should pause. Once it has stopped, [`Self::conclude`] pauses the task.
-    pub(super) fn ask_stop(&mut self, id: &TaskId) -> SessionOutcome {
+    pub(super) fn ask_stop(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let now = self.now;
         let can_send = self.connection == ConnectionState::Ready && self.reachability.may_send(now);
         let active = self.tasks.get(id).ok_or_else(|| no_such_task(id))?;
@@ -149,7 +149,7 @@ impl Link {
         } else {
             self.send_cancel(id);
         }
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     fn pause_refusal_message(&self, id: &TaskId, refusal: ActionRefusal) -> String {
@@ -175,7 +175,7 @@ impl Link {
     }
 
     /// Cancels: by notification where a call is out, at once where nothing runs.
-    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> SessionOutcome {
+    pub(super) fn ask_cancel(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let now = self.now;
         if let Some(refusal) = self.control_refusal(id, ControlKind::Cancelling) {
             return Err(RequestError::Usage(match refusal {
@@ -190,7 +190,8 @@ impl Link {
             return Err(no_such_task(id));
         };
         if active.is_modern() && active.is_out() && active.sending.is_none() {
-            return Ok(self.hang_up(id));
+            self.hang_up(id);
+            return Ok(());
         }
         let is_at_work = active.is_out() || active.served.is_some();
         let was_cancelled = active.attempt().is_some_and(|it| it.was_cancelled);
@@ -211,18 +212,18 @@ impl Link {
         if let Some(words) = idle {
             active.notice(now, words.to_owned());
             self.conclude(id, Status::Cancelled, None);
-            return Ok(SessionResponse::Accepted);
+            return Ok(());
         }
         if active.task.resumability.checkpoint && active.follow.is_none() {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
         self.request_control(id, ControlKind::Cancelling);
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     /// A plain call of the modern era is cancelled by closing its stream, on pipes by saying so; its server must say nothing
     /// to either (2026-07-28, basic/patterns/cancellation).
-    fn hang_up(&mut self, id: &TaskId) -> SessionResponse {
+    fn hang_up(&mut self, id: &TaskId) {
         let now = self.now;
         let may_be_task = self.may_be_task(id);
         let is_process = self.record.is_process();
@@ -246,7 +247,6 @@ impl Link {
             self.send_now(RequestKind::Cancel(id.clone()), method);
         }
         self.conclude(id, Status::Cancelled, None);
-        SessionResponse::Accepted
     }
 
     /// How many other calls of the server are running.
@@ -260,7 +260,7 @@ impl Link {
 
     /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
     /// say nothing to a cancel, so this is the one proof that can be had.
-    fn end_process(&mut self, id: &TaskId) -> SessionOutcome {
+    fn end_process(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let others = self.others_at_work(id);
         let name = self.record.name.clone();
         if others > 0 {
@@ -275,13 +275,11 @@ impl Link {
             active.notice(self.now, words);
         }
         // Every other unfinished call of that server was cancelled too.
-        let cancelled = self.tasks.iter().filter(|(_, it)| it.was_cancelled());
-        let cancelled: Vec<TaskId> = cancelled.map(|(id, _)| id.clone()).collect();
-        for id in &cancelled {
-            self.conclude(id, Status::Cancelled, None);
+        for id in self.tasks_where(ActiveTask::was_cancelled) {
+            self.conclude(&id, Status::Cancelled, None);
         }
         self.legacy_sse_ended("the stdio server was stopped after a cancel");
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     pub(super) fn step_control(&mut self, id: &TaskId) {
@@ -388,8 +386,7 @@ impl Link {
         };
         let longest_step = active.activity.longest_step;
         if active.is_modern() && active.is_out() && !active.is_asked(ControlKind::Pausing) {
-            self.hang_up(id);
-            return;
+            return self.hang_up(id);
         }
         if let Some(attempt) = active.attempt_mut() {
             attempt.was_cancelled = true;

@@ -5,8 +5,7 @@
 use crate::{
     domain::{ControlKind, IfCut, Phase, Stamp, TaskId},
     link::{
-        ActiveTask, ConnectionState, InFlight, Link, RequestKind, StreamState,
-        active_task::PendingControl,
+        ConnectionState, InFlight, Link, RequestKind, StreamState, active_task::PendingControl,
     },
 };
 
@@ -43,12 +42,10 @@ impl Link {
 
     /// The calls that the next program could not continue: nothing leads back to them once their connection is closed.
     pub fn lost_if_passed_on(&self) -> Vec<TaskId> {
-        let is_lost = |active: &ActiveTask| {
-            IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
-        };
-        let lost = self.tasks.iter().filter(|(_, active)| is_lost(active));
-        let lost = lost.map(|(id, _)| id.clone());
-        lost.filter(|_| !self.has_process()).collect()
+        self.tasks_where(|active| {
+            !self.has_process()
+                && IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
+        })
     }
 
     /// Whether it uses a process of its own, on which it has opened the stream of messages.
@@ -67,11 +64,6 @@ impl Link {
             self.saver.touch(now.mono);
         }
         self.saver.save_now(now.mono);
-    }
-
-    /// Whether the process of the last program is this link's.
-    pub(super) fn has_inherited_process(&self) -> bool {
-        self.record.is_process() && self.connection == ConnectionState::OpeningSse
     }
 
     /// A call that is out in the inherited process: its answer comes on the same pipe.

@@ -42,12 +42,8 @@ impl Link {
 
     pub(super) fn keep_alive_at(&self) -> Option<Mono> {
         let has_stream = || {
-            self.tasks.values().any(|active| {
-                matches!(
-                    active.stream,
-                    StreamState::Open { .. } | StreamState::Calling(_)
-                ) && !active.is_modern()
-            })
+            let mut tasks = self.tasks.values();
+            tasks.any(|active| active.is_out() && !active.is_modern())
         };
         let is_stateful = self.record.is_stateful();
         (is_stateful

@@ -172,7 +172,7 @@ impl Link {
                 self.unanswered(&in_flight, why.to_owned(), false);
             }
         }
-        if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
+        if !self.is_barred() {
             self.connection = ConnectionState::Disconnected;
         }
         if self.session.handshake_tries > 0 {
@@ -188,7 +188,8 @@ impl Link {
         if self.is_program_outdated() && self.is_program_unused() {
             return self.legacy_sse_ended("its command has changed");
         }
-        if !self.is_program_idle() {
+        // What a host has done with it may be in its memory.
+        if !self.is_program_unused() || self.is_listened_to() || self.wants_session() {
             self.schedule.program_idle_since = None;
             return;
         }
@@ -211,11 +212,6 @@ impl Link {
             .map(|since| since.after(stays))
     }
 
-    fn is_program_idle(&self) -> bool {
-        // What a host has done with it may be in its memory.
-        self.is_program_unused() && !self.is_listened_to() && !self.wants_session()
-    }
-
     /// Whether the program runs, and nothing is asked of it.
     fn is_program_unused(&self) -> bool {
         let is_of_legacy_sse = |in_flight: &InFlight| {
@@ -231,8 +227,7 @@ impl Link {
     /// What the server had made tasks of was in the process that ended.
     fn tasks_ended_with_process(&mut self, why: &str) {
         let is_there = |active: &ActiveTask| !active.is_settled() && active.served.is_some();
-        let there = self.tasks.iter().filter(|(_, active)| is_there(active));
-        for id in there.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.tasks_where(is_there) {
             let end = self.end_of(&id, why);
             self.out_of_stream(&id, end);
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{Mono, Status, TaskErrorKind, TaskId},
-    link::{ConnectionState, Link, RequestKind, StreamState, time::earliest},
+    link::{ConnectionState, Link, RequestKind, time::earliest},
     protocol::encode,
 };
 
@@ -23,12 +23,10 @@ impl Link {
 
     /// When the idle limit ends a task; it runs only while the server could tell us something.
     fn idle_ends(&self, active: &crate::link::active_task::ActiveTask) -> Option<Mono> {
-        let is_in_contact = matches!(
-            active.stream,
-            StreamState::Open { .. } | StreamState::Calling(_)
-        ) || (active.follow.is_some() || active.served.is_some())
-            && self.connection == ConnectionState::Ready
-            && self.reachability.down().is_none();
+        let is_in_contact = active.is_out()
+            || (active.follow.is_some() || active.served.is_some())
+                && self.connection == ConnectionState::Ready
+                && self.reachability.down().is_none();
         // The silence after a cancel is not a failure.
         let counts = is_in_contact && Self::cancel_ends(active).is_none();
         let idle = active.task.options.limits.idle.filter(|_| counts)?;

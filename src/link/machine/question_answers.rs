@@ -4,10 +4,7 @@ use core::time::Duration;
 
 use super::questions::refusal;
 use crate::{
-    domain::{
-        Answer, Mono, Question, QuestionSource, RequestError, SessionOutcome, SessionResponse,
-        Status, TaskErrorKind, TaskId,
-    },
+    domain::{Answer, Mono, Question, QuestionSource, RequestError, Status, TaskErrorKind, TaskId},
     link::{
         ActiveTask, ConnectionState, InFlight, Link, RequestKind,
         active_task::new_attempt,
@@ -30,7 +27,7 @@ impl Link {
         id: &TaskId,
         key: Option<&str>,
         answer: &Answer,
-    ) -> SessionOutcome {
+    ) -> Result<(), RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| {
             RequestError::Usage(format!(
@@ -70,7 +67,7 @@ impl Link {
             active.note_status(now, active.task.status.label(), Some(reason.clone()));
         }
         self.save_vital();
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     /// Sends the answers that wait; what a person chose is on disk before it goes out.
@@ -274,14 +271,10 @@ impl Link {
 
     /// The tasks here that have a question. The one that sent its answer may have ended since.
     fn askers(&self, id: &TaskId, key: &str) -> Vec<TaskId> {
-        let asks = |of: &TaskId, question: &Question| {
-            question.has_key(key) && (of == id || question.shared_with.contains(id))
-        };
-        self.tasks
-            .iter()
-            .filter(|(of, active)| active.task.questions.iter().any(|it| asks(of, it)))
-            .map(|(of, _)| of.clone())
-            .collect()
+        self.tasks_where(|active| {
+            let mut questions = active.task.questions.iter().filter(|it| it.has_key(key));
+            questions.any(|it| active.task.id == *id || it.shared_with.contains(id))
+        })
     }
 
     /// The server has the answer to a question.

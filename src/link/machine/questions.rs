@@ -56,8 +56,7 @@ impl Link {
             let mut questions = active.task.questions.iter();
             questions.any(|question| question.key == key && question.source == way)
         };
-        let had = self.tasks.iter().filter(|(_, active)| has_it(active));
-        let had: Vec<TaskId> = had.map(|(id, _)| id.clone()).collect();
+        let had = self.tasks_where(has_it);
         if had.is_empty() && self.was_answered(&key) {
             return;
         }

@@ -8,8 +8,8 @@ use crate::{
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Status, TaskId,
     },
     link::{
-        ActiveTask, ConnectionState, Follow, Link, Output, StreamState, in_flight::no_such_task,
-        negotiation::MODERN, queued_requests::Wanted,
+        ConnectionState, Follow, Link, StreamState, in_flight::no_such_task, negotiation::MODERN,
+        queued_requests::Wanted,
     },
 };
 
@@ -32,14 +32,7 @@ impl Link {
         }
         let what = match what {
             SessionRequest::Start(call) => return self.start(ask, *call),
-            SessionRequest::Tools(_)
-            | SessionRequest::Introduce { .. }
-            | SessionRequest::Forward { .. }
-            | SessionRequest::Notify { .. }
-            | SessionRequest::Adopt { .. }
-            | SessionRequest::Checkpoints { .. }
-                if self.exit.is_leaving =>
-            {
+            what if self.exit.is_leaving && what.starts_something() => {
                 let refused = RequestError::Unreachable("longhaul is exiting".to_owned());
                 return self.answer(ask, Err(refused));
             }
@@ -77,11 +70,7 @@ impl Link {
         if is_lasting && outcome.is_ok() {
             self.save_vital();
             let after = Some(self.saver.next_token());
-            return self.out.push(Output::Answer {
-                ask,
-                outcome,
-                after,
-            });
+            return self.answer_after(ask, outcome, after);
         }
         self.answer(ask, outcome);
     }
@@ -102,49 +91,27 @@ impl Link {
     fn carry_out(&mut self, what: SessionRequest) -> SessionOutcome {
         let now = self.now;
         match what {
-            SessionRequest::Pause(id) => self.ask_pause(&id),
-            SessionRequest::StopNow(id) => self.ask_stop(&id),
-            SessionRequest::Resume(id) => self.ask_resume(&id),
-            SessionRequest::Cancel(id) => self.ask_cancel(&id),
-            SessionRequest::GiveUp(id) => self.give_up(&id),
-            SessionRequest::Forget(id) => self.forget(&id),
-            SessionRequest::Edit { id, changes } => self.with(&id, |active| {
-                for change in changes {
-                    change.apply(&mut active.task);
-                }
+            SessionRequest::Pause(id) => self.ask_pause(&id)?,
+            SessionRequest::StopNow(id) => self.ask_stop(&id)?,
+            SessionRequest::Resume(id) => self.ask_resume(&id)?,
+            SessionRequest::Cancel(id) => self.ask_cancel(&id)?,
+            SessionRequest::GiveUp(id) => self.give_up(&id)?,
+            SessionRequest::Forget(id) => self.forget(&id)?,
+            SessionRequest::Edit { ref id, .. } | SessionRequest::Collected { ref id, .. } => {
+                let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
+                what.change(&mut active.task, now.wall);
                 active.touch(now);
-            }),
-            SessionRequest::Collected { id, how } => self.with(&id, |active| {
-                if let Some(caller) = &mut active.task.caller {
-                    caller.note(&how, now.wall);
-                }
-                active.touch(now);
-            }),
+            }
             SessionRequest::Answer { id, key, answer } => {
-                self.answer_question(&id, key.as_deref(), &answer)
+                self.answer_question(&id, key.as_deref(), &answer)?;
             }
-            SessionRequest::RetryNow => {
-                self.retry_now();
-                Ok(SessionResponse::Accepted)
-            }
+            SessionRequest::RetryNow => self.retry_now(),
             SessionRequest::Server(_)
             | SessionRequest::Configure(_)
-            | SessionRequest::SignIn(_) => {
-                self.retry_auth();
-                Ok(SessionResponse::Accepted)
-            }
-            SessionRequest::RootsChanged(_) => {
-                self.roots_changed();
-                Ok(SessionResponse::Accepted)
-            }
-            SessionRequest::CancelForward { key, reason, .. } => {
-                self.cancel_forward(&key, &reason);
-                Ok(SessionResponse::Accepted)
-            }
-            SessionRequest::Respond { id, outcome, .. } => {
-                self.respond_of_host(&id, &outcome);
-                Ok(SessionResponse::Accepted)
-            }
+            | SessionRequest::SignIn(_) => self.retry_auth(),
+            SessionRequest::RootsChanged(_) => self.roots_changed(),
+            SessionRequest::CancelForward { key, reason, .. } => self.cancel_forward(&key, &reason),
+            SessionRequest::Respond { id, outcome, .. } => self.respond_of_host(&id, &outcome),
             // The driver carries these out, or `asked` has done it. Named, so that a new request is not accepted unseen.
             SessionRequest::Seen(_)
             | SessionRequest::Announce(_)
@@ -162,8 +129,9 @@ impl Link {
             | SessionRequest::Forward { .. }
             | SessionRequest::Notify { .. }
             | SessionRequest::Adopt { .. }
-            | SessionRequest::Checkpoints { .. } => Ok(SessionResponse::Accepted),
+            | SessionRequest::Checkpoints { .. } => {}
         }
+        Ok(SessionResponse::Accepted)
     }
 
     fn request_tools(&mut self, ask: SessionRequestId, version: Option<ProtocolVersion>) {
@@ -176,9 +144,7 @@ impl Link {
             let tools = self.record.tools.clone();
             return self.answer(ask, Ok(SessionResponse::Tools(tools)));
         }
-        // In an outage the answer is the outcome of one more try, made now, not of one long ago.
-        self.reachability.hurry(self.now);
-        self.queued_requests.push(ask, Wanted::Tools, version);
+        self.queue_now(ask, Wanted::Tools, version);
     }
 
     /// Whether a request may be carried out at all, in the revision that it asks for.
@@ -228,13 +194,7 @@ impl Link {
             .then(|| RequestError::Settled(format!("{id} has ended ({word})")))
     }
 
-    fn with(&mut self, id: &TaskId, change: impl FnOnce(&mut ActiveTask)) -> SessionOutcome {
-        let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
-        change(active);
-        Ok(SessionResponse::Accepted)
-    }
-
-    fn ask_resume(&mut self, id: &TaskId) -> SessionOutcome {
+    fn ask_resume(&mut self, id: &TaskId) -> Result<(), RequestError> {
         self.retry_auth();
         let refusal = self.control_refusal(id, ControlKind::Resuming);
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
@@ -257,7 +217,7 @@ impl Link {
                 self.retry_now();
             }
         }
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     fn resume_refusal_message(&self, id: &TaskId, refusal: ActionRefusal, why: &str) -> String {
@@ -315,7 +275,7 @@ impl Link {
         self.show_all();
     }
 
-    fn give_up(&mut self, id: &TaskId) -> SessionOutcome {
+    fn give_up(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         let is_unheard = active.was_cancelled() && active.control.is_none();
         if !is_unheard && !matches!(active.task.status, Status::Unknown(_)) {
@@ -328,10 +288,10 @@ impl Link {
         // Nobody proved that it does not work on.
         self.exit.keeps_session = true;
         self.conclude(id, Status::Lost(LostReason::GivenUp), None);
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
-    fn forget(&mut self, id: &TaskId) -> SessionOutcome {
+    fn forget(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let now = self.now;
         let active = self.tasks.get_mut(id).ok_or_else(|| no_such_task(id))?;
         active.task.forgotten_at = Some(now.wall);
@@ -344,7 +304,7 @@ impl Link {
         }
         self.close_all(connections);
         self.saver.urge(now.mono);
-        Ok(SessionResponse::Accepted)
+        Ok(())
     }
 
     /// What is due for one task.

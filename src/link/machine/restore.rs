@@ -8,7 +8,7 @@ use crate::{
         Stamp, Status, Task, TaskId, UnknownReason, Wall, text,
     },
     link::{
-        ActiveTask, Link, StreamState, io::Unfollowed, recovery::Disconnection,
+        ActiveTask, ConnectionState, Link, StreamState, io::Unfollowed, recovery::Disconnection,
         server_task_poll::ServerTaskPoll,
     },
 };
@@ -87,7 +87,8 @@ impl Link {
     fn restore_call(&mut self, id: &TaskId, watched_until: Wall, is_removed: bool) {
         self.note_unwatched(id, watched_until);
         let now = self.now.mono;
-        let is_inherited = self.has_inherited_process();
+        let is_inherited =
+            self.record.is_process() && self.connection == ConnectionState::OpeningSse;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -130,10 +131,9 @@ impl Link {
             self.out_of_stream(id, end);
             return self.ended_at(id, watched_until);
         }
-        let attempt = active.attempt();
-        let has_cursor = attempt.is_some_and(|attempt| attempt.cursors.newest.is_some());
-        let is_same_session = self.record.is_initialized
-            && attempt.is_some_and(|attempt| attempt.session_number == self.record.session_number);
+        let has_cursor = active.has_cursor();
+        let is_same_session =
+            self.record.is_initialized && active.is_of_session(self.record.session_number);
         let end = match phase {
             Phase::Open if has_cursor && is_same_session => {
                 active.stream = StreamState::Waiting(now);
@@ -197,10 +197,7 @@ impl Link {
             let was_sent = matches!(active.phase(), Phase::Sent | Phase::Open);
             is_unsettled && was_sent && IfCut::of_task(task).is_some_and(|it| it.is_lost())
         };
-        let active = self.tasks.iter();
-        let ended = active.filter(|(_, active)| has_ended(active));
-        let ended: Vec<TaskId> = ended.map(|(id, _)| id.clone()).collect();
-        for id in ended {
+        for id in self.tasks_where(has_ended) {
             let end = self.end_of(&id, ENDED_WITH_US);
             self.out_of_stream(&id, end);
         }

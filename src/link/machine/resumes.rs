@@ -216,11 +216,9 @@ impl Link {
             }
             // In a session that is gone a late call is refused; in any other it runs whenever it comes.
             let is_adrift = active.phase() == Phase::Sent && !is_session_gone;
-            if is_adrift {
-                active.follow = Some(Follow::adrift(now.mono, active.activity.longest_step));
-            } else if active.follow.is_none() || is_restarted {
+            if is_adrift || is_restarted || active.follow.is_none() {
                 let mut follow = Follow::new(now.mono, active.activity.longest_step);
-                follow.is_restarted = is_restarted;
+                (follow.is_adrift, follow.is_restarted) = (is_adrift, is_restarted && !is_adrift);
                 active.follow = Some(follow);
             }
             let words = match end.reason() {

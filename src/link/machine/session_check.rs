@@ -31,7 +31,7 @@ impl Link {
             .check
             .get_or_insert_with(|| SessionCheck::new(self.now.mono));
         if check.refused(refusal, self.now.mono) {
-            let said = check.take_server_text();
+            let said = check.server_text.take();
             return self.session_gone(said.as_deref());
         }
         self.show_all();
@@ -41,7 +41,9 @@ impl Link {
     /// expires unused: the old one may well be alive.
     pub(super) fn server_found(&mut self) {
         if let Some(check) = &mut self.session.check {
-            *check = SessionCheck::by_server(self.now.mono);
+            // Begins again, with a server that is known to be there.
+            *check = SessionCheck::new(self.now.mono);
+            check.is_by_server = true;
             self.schedule.needs_advance = true;
         }
     }
@@ -56,10 +58,8 @@ impl Link {
     /// Whether something would be lost with the session.
     fn needs_proof(&self) -> bool {
         let hangs_on_it = |active: &ActiveTask| {
-            let is_here = active.attempt().is_some_and(|attempt| {
-                attempt.session_number == self.record.session_number
-                    && matches!(attempt.phase, Phase::Sent | Phase::Open)
-            });
+            let is_here = active.is_of_session(self.record.session_number)
+                && matches!(active.phase(), Phase::Sent | Phase::Open);
             let task = active.task.server_task.as_ref();
             let is_core = task.is_some_and(|task| task.kind == TaskKind::Core);
             // A restarted server has forgotten its sessions, and the checkpoint is the better way.
@@ -84,10 +84,10 @@ impl Link {
     /// When the next request of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session.check.as_ref()?;
-        (self.connection == ConnectionState::Ready
-            && !self.is_pinging()
-            && !self.is_finding_server())
-        .then(|| check.next_at())
+        let mut in_flight = self.in_flight.values();
+        let is_asking = in_flight
+            .any(|it| matches!(it.kind, RequestKind::Ping { .. } | RequestKind::FindServer));
+        (self.connection == ConnectionState::Ready && !is_asking).then_some(check.next_at)
     }
 
     pub(super) fn step_session_check(&mut self) {
@@ -103,16 +103,9 @@ impl Link {
         }
     }
 
-    fn is_finding_server(&self) -> bool {
-        let mut in_flight = self.in_flight.values();
-        in_flight.any(|it| matches!(it.kind, RequestKind::FindServer))
-    }
-
     pub(super) fn is_pinging(&self) -> bool {
-        let is_ping = |kind: &RequestKind| matches!(kind, RequestKind::Ping { .. });
-        self.in_flight
-            .values()
-            .any(|in_flight| is_ping(&in_flight.kind))
+        let mut in_flight = self.in_flight.values();
+        in_flight.any(|it| matches!(it.kind, RequestKind::Ping { .. }))
     }
 
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.

@@ -59,9 +59,9 @@ impl Link {
         else {
             return None;
         };
-        active
-            .attempt()
-            .filter(|attempt| attempt.cursors.newest.is_some())?;
+        if !active.has_cursor() {
+            return None;
+        }
         if active.recovery.probe.is_unanswered() {
             return Some(since.after(PROBE_WITHIN));
         }
@@ -140,10 +140,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let can_resume = active
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some());
-        if !can_resume {
+        if !active.has_cursor() {
             return;
         }
         active.saving.is_shown_stale = true;
@@ -170,8 +167,7 @@ impl Link {
     /// Requests every open stream again that can be, because its connection may be dead.
     pub(super) fn recheck_all(&mut self) {
         let is_open = |active: &ActiveTask| matches!(active.stream, StreamState::Open { .. });
-        let open = self.tasks.iter().filter(|(_, active)| is_open(active));
-        for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+        for id in self.tasks_where(is_open) {
             self.recheck(&id);
         }
     }

@@ -95,7 +95,7 @@ impl Link {
         {
             return;
         }
-        let is_bare = self.standalone.take_bare();
+        let is_bare = std::mem::take(&mut self.standalone.is_bare_next);
         let cursors = &self.standalone_record().cursors;
         // What comes after a priming event may have been lost while the server replayed.
         let cursor = cursors.data.as_ref().or(cursors.first.as_ref());
@@ -176,8 +176,8 @@ impl Link {
     pub(super) fn standalone_ended(&mut self, refusal: Option<&HttpError>) {
         let now = self.now.mono;
         self.schedule.needs_advance = true;
-        let is_over = |exchange: ExchangeId| self.in_flight.get(exchange).is_none();
-        if self.standalone.drop_kept(is_over) {
+        let is_over = |kept: &mut ExchangeId| self.in_flight.get(*kept).is_none();
+        if self.standalone.kept.take_if(is_over).is_some() {
             return;
         }
         if self.standalone.return_to_kept().is_some() {
@@ -190,9 +190,8 @@ impl Link {
         }
         let is_temporary =
             |status: u16| matches!(status, 401 | 403 | 408 | 409 | 425 | 429) || status >= 500;
-        // One 404 may come from another replica.
-        let is_sure =
-            |status: u16| !matches!(status, 404 | 410) || self.standalone.is_refused_repeatedly();
+        // One 404 may come from another replica; after two refusals in a row it counts as proof.
+        let is_sure = |status: u16| !matches!(status, 404 | 410) || self.standalone.failures >= 2;
         if refusal.is_some_and(|it| !is_temporary(it.status) && is_sure(it.status)) {
             let known = self.standalone_record();
             // An unknown cursor is refused in many ways; without one only the stream itself can be.

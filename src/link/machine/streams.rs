@@ -268,9 +268,7 @@ impl Link {
             return self.out_of_stream(id, end);
         }
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
-        let is_resumable = active
-            .attempt()
-            .is_some_and(|attempt| attempt.cursors.newest.is_some());
+        let is_resumable = active.has_cursor();
         let was_cancelled = !is_resumable
             && active.control.as_ref().is_some_and(|control| {
                 control.what == ControlKind::Cancelling && control.is_taken && broken.is_none()
@@ -372,10 +370,7 @@ impl Link {
                 };
                 self.out_of_stream(id, end);
             }
-            _ if active
-                .attempt()
-                .is_none_or(|attempt| attempt.cursors.newest.is_none()) =>
-            {
+            _ if !active.has_cursor() => {
                 active.note_disconnection(now, why);
                 let window = self.window_without_id(id);
                 self.out_of_stream(id, Status::Unknown(window));

@@ -197,7 +197,7 @@ impl Link {
         if self.connection != ConnectionState::Ready || self.exit.is_leaving {
             return;
         }
-        let free = POLLS_AT_ONCE.saturating_sub(self.in_flight.polls());
+        let free = POLLS_AT_ONCE.saturating_sub(self.in_flight.polls);
         if free == 0 || !self.reachability.may_send(self.now) {
             return;
         }
@@ -239,7 +239,7 @@ impl Link {
             return None;
         }
         let mut next = None;
-        if self.in_flight.polls() < POLLS_AT_ONCE {
+        if self.in_flight.polls < POLLS_AT_ONCE {
             for active in self.tasks.values() {
                 next = earliest(next, Self::next_look(active));
             }
@@ -308,7 +308,7 @@ impl Link {
         let RequestKind::Poll(id) = kind else {
             return None;
         };
-        let is_last = self.in_flight.polls() >= POLLS_AT_ONCE || self.reachability.down().is_some();
+        let is_last = self.in_flight.polls >= POLLS_AT_ONCE || self.reachability.down().is_some();
         let seq = self.tasks.get(id)?.task.seq;
         (!is_last).then(|| (id.clone(), seq))
     }

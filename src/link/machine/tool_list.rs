@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
-        InFlight, Link, Output, RequestKind, in_flight::CURSOR_BYTES,
-        negotiation::refuses_what_it_speaks,
+        InFlight, Link, RequestKind, in_flight::Pages, negotiation::refuses_what_it_speaks,
+        queued_requests::Wanted,
     },
     protocol::{self, HttpError, encode},
 };
@@ -33,21 +33,10 @@ impl Link {
             && (for_asker || self.record.tools_at.is_none() && has_queued())
     }
 
-    pub(super) fn ask_tools(
-        &mut self,
-        version: ProtocolVersion,
-        so_far: Vec<Tool>,
-        cursors: Vec<String>,
-    ) {
+    pub(super) fn ask_tools(&mut self, version: ProtocolVersion, pages: Pages<Tool>) {
         let id = self.in_flight.new_request_id();
-        let cursor = cursors.last().map(String::as_str);
-        let method = encode::list_tools(version, &id, cursor);
-        let kind = RequestKind::ListTools {
-            version,
-            so_far,
-            cursors,
-        };
-        self.send_request(kind, method, id);
+        let method = encode::list_tools(version, &id, pages.cursor());
+        self.send_request(RequestKind::ListTools { version, pages }, method, id);
     }
 
     /// A list that was refused for a revision that the server says it speaks is asked for again, once.
@@ -62,39 +51,37 @@ impl Link {
     pub(super) fn tools_listed(
         &mut self,
         version: ProtocolVersion,
-        mut so_far: Vec<Tool>,
-        mut cursors: Vec<String>,
+        mut pages: Pages<Tool>,
         result: &str,
     ) {
         let (mut tools, next) = protocol::parse_tool_page(result);
         // Some servers answer an empty cursor with the first page again.
-        let known: BTreeSet<&str> = so_far.iter().map(|tool| tool.name.as_str()).collect();
+        let known: BTreeSet<&str> = pages.so_far.iter().map(|tool| tool.name.as_str()).collect();
         tools.retain(|tool| !known.contains(tool.name.as_str()));
-        so_far.extend(tools);
-        let is_whole = cut_tools(&mut so_far);
+        pages.so_far.extend(tools);
+        let is_whole = cut_tools(&mut pages.so_far);
         match next {
             Some(next)
                 if is_whole
-                    && !cursors.contains(&next)
-                    && next.len() <= CURSOR_BYTES
+                    && pages.leads_on(&next)
                     && self.reachability.spend(self.now).is_ok() =>
             {
-                cursors.push(next);
-                self.ask_tools(version, so_far, cursors);
+                pages.cursors.push(next);
+                self.ask_tools(version, pages);
             }
-            Some(next) if is_whole && !cursors.contains(&next) => {
-                let mut stand_in = so_far.last().cloned();
+            Some(next) if is_whole && !pages.cursors.contains(&next) => {
+                let mut stand_in = pages.so_far.last().cloned();
                 if let Some(stand_in) = &mut stand_in {
                     "more tools".clone_into(&mut stand_in.name);
                     stand_in.fault = Some(format!(
                         "its list continues after {}",
-                        text::plural(cursors.len() as u64 + 1, "page")
+                        text::plural(pages.cursors.len() as u64 + 1, "page")
                     ));
                 }
-                so_far.extend(stand_in);
-                self.have_tools(version, so_far);
+                pages.so_far.extend(stand_in);
+                self.have_tools(version, pages.so_far);
             }
-            _ => self.have_tools(version, so_far),
+            _ => self.have_tools(version, pages.so_far),
         }
     }
 
@@ -124,12 +111,9 @@ impl Link {
         if is_saved {
             self.saver.urge(self.now.mono);
         }
-        for request in self.queued_requests.take_for_tools() {
-            self.out.push(Output::Answer {
-                ask: request.id,
-                outcome: Ok(SessionResponse::Tools(tools.clone())),
-                after,
-            });
+        for request in self.queued_requests.take(|it| it.wanted == Wanted::Tools) {
+            let outcome = Ok(SessionResponse::Tools(tools.clone()));
+            self.answer_after(request.id, outcome, after);
         }
     }
 

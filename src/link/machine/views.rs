@@ -1,9 +1,7 @@
 //! The snapshots of tasks and the server for user interfaces.
 
 use crate::{
-    domain::{
-        Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView, server_url,
-    },
+    domain::{Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView},
     link::{ActiveTask, ConnectionState, Link, StreamState, replies::AnswersDue},
 };
 
@@ -60,22 +58,13 @@ impl Link {
             _ => LinkState::Idle,
         };
         ServerView {
-            name: self.record.name.clone(),
-            url: server_url::redacted(&self.record.url).into_owned(),
             state,
-            // Only the driver knows the variables.
-            obstacle: None,
-            era: self
-                .record
-                .version
-                .map_or(String::new(), |version| version.label().to_owned()),
-            era_why: self.record.era_why.clone().unwrap_or_default(),
-            server_info: self.record.server_info.clone(),
-            tools: self.record.tools_at.map(|_| self.record.tools.len()),
             capabilities: self.capabilities(None),
             requests: self.in_flight.sent,
             gone_from: self.config.gone_from.clone(),
             latency: self.in_flight.latency,
+            // Only the driver knows the variables, so no obstacle.
+            ..ServerView::of_record(&self.record)
         }
     }
 
@@ -153,7 +142,7 @@ impl Link {
         {
             return Connectivity::Reconnecting {
                 attempt: check.tries(),
-                next: in_wall(check.next_at()),
+                next: in_wall(check.next_at),
                 why: "checking whether the server still knows the MCP session".to_owned(),
             };
         }

@@ -10,7 +10,7 @@ use std::{
         unix::process::ExitStatusExt as _,
     },
     process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
 };
 
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -20,6 +20,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
+
+use crate::domain::locked;
 
 /// What one process tells the next about a running program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,10 +141,6 @@ impl Suspension {
         }
     }
 
-    fn parked(&self) -> MutexGuard<'_, Parked> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks the tasks to stop, and waits until all have. Cancel-safe.
     pub(super) async fn suspend(&self) {
         self.is_wanted.send_replace(true);
@@ -151,7 +149,7 @@ impl Suspension {
 
     async fn parked_as(&self, is_so: impl Fn(&Parked) -> bool) {
         let mut changes = self.changed.subscribe();
-        while !is_so(&self.parked()) {
+        while !is_so(&locked(&self.parked)) {
             // The sender lives as long as this.
             let _ = changes.changed().await;
         }
@@ -159,7 +157,7 @@ impl Suspension {
 
     /// Lets the tasks continue.
     pub(super) fn resume(&self) {
-        let mut parked = self.parked();
+        let mut parked = locked(&self.parked);
         (parked.stdin, parked.stdout, parked.stderr) = (None, None, None);
         drop(parked);
         self.is_wanted.send_replace(false);
@@ -167,7 +165,7 @@ impl Suspension {
 
     /// What the stopped tasks left; `None` unless all have stopped.
     pub(super) fn capture(&self) -> Option<(ProgramPipes, Vec<u8>, u64, Vec<u8>)> {
-        let parked = self.parked();
+        let parked = locked(&self.parked);
         let duplicate = |pipe: &OwnedFd| pipe.try_clone().ok();
         let (stdout, unread, stray_lines) = parked.stdout.as_ref()?;
         let (stderr, unread_log) = match &parked.stderr {
@@ -201,24 +199,24 @@ impl Suspension {
     }
 
     pub(super) async fn park_stdin(&self, stdin: BorrowedFd<'_>) {
-        self.parked().stdin = stdin.try_clone_to_owned().ok();
+        locked(&self.parked).stdin = stdin.try_clone_to_owned().ok();
         self.stay().await;
     }
 
     pub(super) async fn park_stdout(&self, stdout: BorrowedFd<'_>, unread: &[u8], stray: u64) {
         let stdout = stdout.try_clone_to_owned().ok();
-        self.parked().stdout = stdout.map(|stdout| (stdout, unread.to_vec(), stray));
+        locked(&self.parked).stdout = stdout.map(|stdout| (stdout, unread.to_vec(), stray));
         self.stay().await;
     }
 
     pub(super) async fn park_stderr(&self, stderr: BorrowedFd<'_>, unread: &[u8]) {
         let stderr = stderr.try_clone_to_owned().ok();
-        self.parked().stderr = stderr.map(|stderr| (stderr, unread.to_vec()));
+        locked(&self.parked).stderr = stderr.map(|stderr| (stderr, unread.to_vec()));
         self.stay().await;
     }
 
     pub(super) fn stderr_ended(&self) {
-        self.parked().has_no_stderr = true;
+        locked(&self.parked).has_no_stderr = true;
         self.changed.send_replace(());
     }
 

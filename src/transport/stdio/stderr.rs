@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     os::fd::AsFd as _,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::{
@@ -13,7 +13,11 @@ use tokio::{
 };
 
 use super::inherit::Suspension;
-use crate::{domain::text, protocol::encode::log_notification, transport::secrets::Secrets};
+use crate::{
+    domain::{locked, text},
+    protocol::encode::log_notification,
+    transport::secrets::Secrets,
+};
 
 /// Bytes kept of a line that is not a message.
 pub(super) const LOG_LINE_BYTES: usize = 4 * 1024;
@@ -31,12 +35,12 @@ impl StderrTail {
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = locked(&self.0);
         lines.iter().cloned().collect()
     }
 
     fn add(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = locked(&self.0);
         if lines.len() >= TAIL_LINES {
             lines.pop_front();
         }

@@ -247,13 +247,7 @@ fn wave(width: u16, value: f64, state: &State, task_row: &TaskRow, now: Stamp) -
         now.mono.0 / FRAME_MS
     } else {
         // With animations off, the position follows the count, so that progress is still visible.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "progress is clamped to what a u64 holds"
-        )]
-        let step = value as u64;
-        step
+        text::whole_part(value)
     };
     let at = step % u64::from(width.saturating_sub(2).max(1));
     BarShape::Wave {

@@ -94,9 +94,7 @@ pub(super) fn adopt_checkpoints(
     }
     let refusal = "nothing was imported; use --yes to import them";
     must_confirm(context, args.yes, "import them? y/N", refusal)?;
-    let ids = start_calls(context, server, offers)?;
-    start::report_adopted(context, reader, &ids)?;
-    Ok(code::OK)
+    start_calls(context, reader, server, offers)
 }
 
 /// What the server lists for each of these clients, and its tools. Fails if one of the `needed` tools keeps no checkpoint.
@@ -250,15 +248,17 @@ pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
     format!("{}{at}", checkpoint.status)
 }
 
-/// Starts the confirmed calls. Those that continue no listed checkpoint are running when this returns.
+/// Starts the confirmed calls, and reports their tasks. Those that continue no listed checkpoint are running when this
+/// returns.
 pub(super) fn start_calls(
     context: &mut Context<'_>,
+    reader: &mut Reader,
     server: ServerRef,
     offers: Vec<Offer>,
-) -> CliResult<Vec<TaskId>> {
+) -> CliResult {
     let name = server.name.clone();
     let limits = context.config()?.default_limits().for_server(&name);
-    in_session(context, vec![server], async |context, live| {
+    let ids = in_session(context, vec![server], async |context, live| {
         let (mut ids, mut called) = (Vec::new(), Vec::new());
         for offer in offers {
             let id = TaskId::from_bits(random_bits());
@@ -280,5 +280,6 @@ pub(super) fn start_calls(
         }
         start::wait_until_started(context, live, &called).await?;
         Ok(ids)
-    })
+    })?;
+    start::report_adopted(context, reader, &ids)
 }

@@ -53,8 +53,7 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Cli
             );
             context.info(&message);
         }
-        report_adopted(context, &mut reader, &ids)?;
-        Ok(code::OK)
+        report_adopted(context, &mut reader, &ids)
     })
 }
 
@@ -118,9 +117,7 @@ fn adopt_from_file(
     }
     let refusal = "nothing was continued; rerun with --yes to continue them";
     must_confirm(context, args.yes, "continue them? y/N", refusal)?;
-    let ids = checkpoints::start_calls(context, server, offers)?;
-    report_adopted(context, reader, &ids)?;
-    Ok(code::OK)
+    checkpoints::start_calls(context, reader, server, offers)
 }
 
 fn read_file(path: &Path) -> Result<ClientState, ClientStateError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    cli::{CliError, CliResult, Context, LiveSession, format, task_document},
+    cli::{CliError, CliResult, Context, LiveSession, code, format, task_document},
     domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
     store::Reader,
 };
@@ -16,7 +16,7 @@ pub(super) fn report_adopted(
     context: &mut Context<'_>,
     reader: &mut Reader,
     ids: &[TaskId],
-) -> CliResult<()> {
+) -> CliResult {
     for id in ids {
         let task = context.find(reader, id.as_str())?;
         if context.global.json {
@@ -37,7 +37,7 @@ pub(super) fn report_adopted(
         );
         context.print(&line)?;
     }
-    Ok(())
+    Ok(code::OK)
 }
 
 /// Refuses a tool that keeps no checkpoint: a call would start over.

@@ -265,31 +265,9 @@ async fn serve(
                 reread_config(&mut options);
             }
             Some(Ending::Stopped) if own.pending.is_empty() => {
-                other.is_gone(snapshots);
-                if options.purpose == SessionPurpose::Command {
-                    let is_gone = |holder| holder != keeper_before;
-                    tokio::select! {
-                        () = other.until(&options.paths, snapshots, is_gone) => {}
-                        _ = &mut own.leaving => return,
-                    }
-                    snapshots.publish(SessionEvent::Undriven);
-                    let failed =
-                        SessionEvent::failed(COMMAND_STOPPED.to_owned(), exit::DRIVER_SILENT);
-                    snapshots.publish(failed);
-                    (&mut own.leaving).await.ok();
+                let stopped = other.was_stopped(keeper_before, &options, snapshots, &mut own);
+                if !stopped.await {
                     return;
-                }
-                let at = options.clock.now().wall;
-                snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
-                // Starting another one at once would make `stop` mean nothing; the next request needs one.
-                tokio::select! {
-                    Some(asked) = own.incoming.recv() => {
-                        own.pending.add(asked);
-                    }
-                    () = other.until(&options.paths, snapshots, |holder| {
-                        holder.is_some() && holder != keeper_before
-                    }) => {}
-                    _ = &mut own.leaving => return,
                 }
                 reread_config(&mut options);
                 continue;
@@ -362,6 +340,38 @@ impl OtherDriver {
     fn is_gone(&mut self, snapshots: &Snapshots) {
         snapshots.publish(SessionEvent::Undriven);
         (self.stuck_since, self.has_followed, self.is_undriven) = (None, true, true);
+    }
+
+    /// A person has stopped it. Returns whether this process goes on.
+    async fn was_stopped(
+        &mut self,
+        before: Option<u32>,
+        options: &Options,
+        snapshots: &Snapshots,
+        own: &mut OwnRequests,
+    ) -> bool {
+        self.is_gone(snapshots);
+        let is_command = options.purpose == SessionPurpose::Command;
+        if !is_command {
+            let at = options.clock.now().wall;
+            snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
+        }
+        let is_next = |holder: Option<u32>| holder != before && (is_command || holder.is_some());
+        tokio::select! {
+            // Starting another one at once would make `stop` mean nothing; the next request needs one.
+            Some(asked) = own.incoming.recv(), if !is_command => {
+                own.pending.add(asked);
+            }
+            () = self.until(&options.paths, snapshots, is_next) => {}
+            _ = &mut own.leaving => return false,
+        }
+        if is_command {
+            snapshots.publish(SessionEvent::Undriven);
+            let why = COMMAND_STOPPED.to_owned();
+            snapshots.publish(SessionEvent::failed(why, exit::DRIVER_SILENT));
+            (&mut own.leaving).await.ok();
+        }
+        !is_command
     }
 
     /// Waits for a process that drives the session, or for its end; the one before may still save how its calls end.

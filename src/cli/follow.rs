@@ -110,12 +110,8 @@ pub(super) async fn follow(
             let message = quit_message(context, &id, status, is_driven, if_cut.as_ref());
             context.report(&message);
             if let Some((_, why)) = others.first() {
-                let message = format!(
-                    "quitting also lost {} ({})",
-                    join_ids(&others),
-                    why.message()
-                );
-                context.report(&message);
+                let (ids, why) = (join_ids(&others), why.message());
+                context.report(&format!("quitting also lost {ids} ({why})"));
             }
             Ok(code::INTERRUPTED)
         }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use crate::{domain::locked, link::ExchangeId, protocol::ExchangeEvent};
 
 /// The maximum number of waiting arrivals; a reader that finds this many yields to the driver.
-const WAITING: usize = 1024;
+const WAITING: usize = 4096;
 /// How many of them one exchange may have, so that a flood leaves room for the others.
 const WAITING_OF_ONE: usize = WAITING / 4;
 /// The maximum bytes of waiting events; a single event may be larger.

@@ -677,6 +677,23 @@ fn a_program_of_both_eras_without_tasks_is_called_in_the_stateful_one() {
 }
 
 #[test]
+fn a_program_of_both_eras_is_started_in_the_revision_that_is_asked_for() {
+    let dir = approved_as("stdio_both.sh");
+    let state = dir.path();
+    write(state.join("untasked"), "");
+    ok(call(state, &["count"]));
+    let asked = ["2026-07-28", "2025-11-25", "2026-07-28"];
+    for (number, version) in asked.into_iter().enumerate() {
+        let ran = ok(call(state, &["count", "--json", "--protocol", version]));
+        assert_eq!(ran.events()[0]["era"], version, "{ran:#?}");
+        assert_eq!(pids(state).len(), 3 + number, "one program each");
+    }
+    let requests = events(state).into_iter().filter(|it| it != "end");
+    assert!(requests.eq(["discover"; 3]), "{:?}", events(state));
+    are_gone(state);
+}
+
+#[test]
 fn a_modern_only_program_without_tasks_is_called_whatever_it_makes_of_the_handshake() {
     for (mode, first) in [
         ("untasked", vec!["discover", "initialize"]),

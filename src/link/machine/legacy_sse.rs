@@ -212,16 +212,21 @@ impl Link {
             .map(|since| since.after(stays))
     }
 
-    /// Whether the program runs, and nothing is asked of it.
-    fn is_program_unused(&self) -> bool {
+    /// Whether something was asked of the program that it has not answered.
+    pub(super) fn has_requests_out(&self) -> bool {
         let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)
         };
+        !self.in_flight.values().all(is_of_legacy_sse)
+    }
+
+    /// Whether the program runs, and nothing is asked of it.
+    fn is_program_unused(&self) -> bool {
         self.record.is_process()
             && self.legacy_sse.is_some()
             && !self.exit.keeps_session
             && !self.has_unsettled()
-            && self.in_flight.values().all(is_of_legacy_sse)
+            && !self.has_requests_out()
     }
 
     /// What the server had made tasks of was in the process that ended.

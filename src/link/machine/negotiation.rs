@@ -75,7 +75,8 @@ impl Link {
             has_tasks: found.has_tasks,
         };
         // A session that is only to be made again is not given up for a call that needs none.
-        let is_pinned = self.negotiation.pinned.is_some() && !self.is_known_stateful();
+        let is_free = self.record.is_process() || !self.is_known_stateful();
+        let is_pinned = self.negotiation.pinned.is_some() && is_free;
         let is_best_modern =
             self.record.is_process() && (found.has_tasks || self.record.refuses_session);
         if self.has_session() {
@@ -207,7 +208,7 @@ impl Link {
     }
 
     /// What was asked for in a revision (`--protocol`) that the server does not speak fails, and nothing else does.
-    fn refuse_version(&mut self, version: ProtocolVersion, why: &str) {
+    pub(super) fn refuse_version(&mut self, version: ProtocolVersion, why: &str) {
         let words = format!("{}: {why}", self.record.name);
         let is_asked = |asked: Option<ProtocolVersion>| asked == Some(version);
         let queued = self.tasks.iter().filter(|(_, active)| {

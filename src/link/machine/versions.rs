@@ -39,6 +39,11 @@ impl Link {
     /// What has to be asked of the server before something that waits can go out: which step, and in which revision
     /// if that matters.
     pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
+        // A program speaks one revision at a time: what can go out in it goes first.
+        let goes_first = |asked| self.record.is_process() && self.missing_for(asked).is_none();
+        if self.wanted_versions().any(goes_first) {
+            return None;
+        }
         self.wanted_versions()
             .find_map(|asked| Some((self.missing_for(asked)?, asked)))
     }
@@ -61,7 +66,13 @@ impl Link {
                 && [self.record.version, self.record.asked_version].contains(&Some(version))
         };
         match wanted {
-            _ if self.legacy_sse.is_some() || self.record.is_process() => None,
+            _ if self.record.is_process() => asked
+                .filter(|version| !self.program_speaks(*version))
+                .map(|version| match version.era() {
+                    Era::Modern => NegotiationStep::Discover,
+                    Era::Stateful => NegotiationStep::Initialize,
+                }),
+            _ if self.legacy_sse.is_some() => None,
             Some(MODERN) => {
                 let is_spoken = matches!(self.record.modern, ModernSupport::Offered { .. });
                 (!is_spoken).then_some(NegotiationStep::Discover)
@@ -85,16 +96,40 @@ impl Link {
         }
     }
 
-    /// What waits first says which revision to negotiate.
+    /// Whether the program was started in this revision, whatever stateful one it agreed to.
+    fn program_speaks(&self, version: ProtocolVersion) -> bool {
+        let asked = [self.record.asked_version, self.config.choice.version];
+        self.record.version == Some(version)
+            || self.record.is_stateful()
+                && version.era() == Era::Stateful
+                && asked.contains(&Some(version))
+    }
+
+    /// Whether the program is at work on a call.
+    fn is_program_calling(&self) -> bool {
+        let is_out = |active: &ActiveTask| {
+            !active.is_settled() && active.attempt().is_some_and(|it| it.version.is_some())
+        };
+        self.record.is_process() && self.tasks.values().any(is_out)
+    }
+
+    /// What waits first says which revision to negotiate; with a program, what waits first for a certain one.
     pub(super) fn aim(&mut self) {
         if self.negotiation.second_best.is_some() {
             // Half of what there is to find out is known.
             return;
         }
         let is_beside = |version: &ProtocolVersion| {
-            *version == MODERN && self.is_known_stateful() && self.config.choice.version.is_none()
+            *version == MODERN
+                && self.is_known_stateful()
+                && self.config.choice.version.is_none()
+                && !self.record.is_process()
         };
-        let first = self.wanted_versions().next().flatten();
+        let first = if self.record.is_process() {
+            self.wanted_versions().flatten().next()
+        } else {
+            self.wanted_versions().next().flatten()
+        };
         let first = first.filter(|version| !is_beside(version));
         self.negotiation.pinned = first.or(self.config.choice.version);
         match first.map(ProtocolVersion::era) {
@@ -107,6 +142,19 @@ impl Link {
 
     /// Asks for what is missing, beside what stands.
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
+        if self.record.is_process() {
+            if let Some(version) = asked.filter(|_| self.is_program_calling()) {
+                let why = format!(
+                    "it is running calls in MCP {}",
+                    self.session_version().label()
+                );
+                return self.refuse_version(version, &why);
+            }
+            if self.has_requests_out() {
+                return;
+            }
+            self.legacy_sse_ended("it is started again in another revision");
+        }
         self.negotiation.pinned = asked.or(self.config.choice.version);
         self.negotiate_with(step);
     }
@@ -126,6 +174,7 @@ impl Link {
             || self.record.asked_version.is_none()
             || self.connection != ConnectionState::Ready
             || self.has_work_in_session()
+            || self.record.is_process()
         {
             return;
         }
@@ -150,10 +199,11 @@ impl Link {
 
     /// Why a request cannot be made in this revision now, as a message.
     pub(super) fn conflict(&self, asked: Option<ProtocolVersion>) -> Option<RequestError> {
-        let version = asked.filter(|version| version.era() == Era::Stateful)?;
-        let is_other = self.record.is_stateful() && self.record.version.is_some();
-        let is_refused =
-            is_other && self.missing_for(asked).is_some() && self.has_work_in_session();
+        let version =
+            asked.filter(|version| version.era() == Era::Stateful || self.record.is_process())?;
+        let is_in_use =
+            self.is_program_calling() || self.is_known_stateful() && self.has_work_in_session();
+        let is_refused = is_in_use && self.missing_for(asked).is_some();
         is_refused.then(|| {
             let error = ConfigureError::VersionInUse {
                 name: self.record.name.clone(),

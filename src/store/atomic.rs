@@ -1,9 +1,9 @@
 //! Writes small files atomically.
 
 use std::{
-    fs::{self, File, Metadata},
+    fs::{self, File},
     io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::Path,
 };
 
@@ -41,26 +41,38 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of the user's; unless all of it can be written, an older one stays. What is no file is written to directly.
+/// Writes a file of the user's; unless all of it can be written, an older one stays. Writes directly to anything else than
+/// one regular file of this user, such as a device or a link.
 ///
 /// # Errors
 /// Those of the system.
 pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let found = fs::symlink_metadata(path);
-    let is_file = found.as_ref().is_ok_and(Metadata::is_file);
-    let usual = fs::Permissions::from_mode(0o666);
-    let permissions = found.map_or(usual, |it| it.permissions());
-    let beside = tempfile::Builder::new()
-        .permissions(permissions)
-        .tempfile_in(directory_of(path));
-    match beside {
-        Ok(mut file) if is_file || !path.exists() => {
-            file.write_all(bytes)?;
-            file.persist(path)?;
-            Ok(())
+    let user = rustix::process::geteuid().as_raw();
+    let permissions = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(found) if found.is_file() && found.nlink() == 1 && found.uid() == user => {
+            // It must not be replaced if it may not be written.
+            File::options().write(true).open(path)?;
+            Some(found.permissions())
         }
-        _ => File::create(path)?.write_all(bytes),
+        _ => return File::create(path)?.write_all(bytes),
+    };
+    let usual = fs::Permissions::from_mode(0o666);
+    let beside = tempfile::Builder::new()
+        .permissions(usual)
+        .tempfile_in(directory_of(path));
+    let mut file = match beside {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return File::create(path)?.write_all(bytes);
+        }
+        beside => beside?,
+    };
+    file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        file.as_file().set_permissions(permissions)?;
     }
+    file.persist(path)?;
+    Ok(())
 }
 
 /// The directory that a file is in.
@@ -104,12 +116,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         replace_atomically(&file, b"one").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        replace_atomically(&file, b"two").unwrap();
-        assert_eq!(
-            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        for mode in [0o600, 0o666] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            replace_atomically(&file, b"two").unwrap();
+            let found = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode);
+        }
+        fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         replace_atomically(&link, b"three").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"three");

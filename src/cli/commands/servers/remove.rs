@@ -9,7 +9,7 @@ use crate::{
     },
     config::{self, ConfigEdit},
     domain::{ServerName, Task, text},
-    engine::stop_keeper,
+    engine::stop_unused_keeper,
     store::{DriverLock, ListFilter, Writer},
 };
 
@@ -82,9 +82,8 @@ fn remove_from_session(
     names: &[&ServerName],
 ) -> CliResult<()> {
     let mut lock = DriverLock::try_take(&context.paths)?;
-    let mut tasks = context.reader()?.tasks(ListFilter::default())?.into_iter();
-    // A keeper with nothing to do loses nothing; the next command starts another one.
-    if lock.is_none() && !tasks.any(|task| task.is_open()) && stop_keeper(&context.paths).is_ok() {
+    // The next command starts another one.
+    if lock.is_none() && stop_unused_keeper(&context.paths, false).is_ok() {
         lock = DriverLock::try_take(&context.paths)?;
     }
     let Some(lock) = lock else {

@@ -118,6 +118,6 @@ Exit codes:
   2  usage error or refusal;      8  cancelled
      nothing was run             70  internal error (bug)
   3  sign-in, consent, approval  73  can't write the session file
-     or a variable needed        75  the keeper does not answer
-  4  unreachable                130  interrupted; the task is kept
-  5  unknown or lost";
+     or a variable needed        75  the keeper was stopped, or
+  4  unreachable                     does not answer
+  5  unknown or lost            130  interrupted; the task is kept";

@@ -51,7 +51,7 @@ pub struct Options {
 /// What a session is opened for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionPurpose {
-    /// A person, who sees that the keeper was stopped and may go on later.
+    /// A person, who sees that the keeper was stopped and may continue later.
     #[default]
     Screen,
     /// One command, which fails if the keeper is stopped.

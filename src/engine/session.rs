@@ -342,7 +342,7 @@ impl OtherDriver {
         (self.stuck_since, self.has_followed, self.is_undriven) = (None, true, true);
     }
 
-    /// A person has stopped it. Returns whether this process goes on.
+    /// A person has stopped it. Returns whether this process continues.
     async fn was_stopped(
         &mut self,
         before: Option<u32>,

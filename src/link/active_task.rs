@@ -177,8 +177,8 @@ impl ActiveTask {
         is_first && (was_refused || is_given_up && self.phase() == Phase::Queued)
     }
 
-    /// Whether no attempt of it was sent.
-    pub(super) fn is_unsent(&self) -> bool {
+    /// Whether it was not sent, or each time refused before it ran.
+    pub(super) fn has_not_run(&self) -> bool {
         self.phase() == Phase::Queued && self.task.attempts.len() == 1
     }
 

@@ -432,7 +432,7 @@ impl Link {
         };
     }
 
-    /// The tasks of which this holds, in the order of their ids.
+    /// The tasks that match, in the order of their ids.
     fn tasks_where(&self, is_it: impl Fn(&ActiveTask) -> bool) -> Vec<TaskId> {
         let found = self.tasks.iter().filter(|(_, active)| is_it(active));
         found.map(|(id, _)| id.clone()).collect()

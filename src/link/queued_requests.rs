@@ -72,7 +72,7 @@ impl QueuedRequests {
         Some(self.0.remove(position))
     }
 
-    /// Takes out the requests of which this holds.
+    /// Takes out the requests that match.
     pub(super) fn take(&mut self, is_it: impl Fn(&QueuedRequest) -> bool) -> Vec<QueuedRequest> {
         self.0.extract_if(.., |request| is_it(request)).collect()
     }

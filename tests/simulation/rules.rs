@@ -1519,7 +1519,7 @@ fn the_hard_limit_ends_a_call_that_waits_to_be_sent() {
     let error = bench.view().task.end.error.clone().unwrap();
     assert_eq!(
         error.message,
-        "the maximum time was reached; nothing was sent"
+        "the maximum time was reached; it was never run"
     );
 }
 

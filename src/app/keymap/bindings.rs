@@ -129,7 +129,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::PreviousField, &["backtab", "up"], &[Form, Page, Text], "", "previous field", "previous field"),
     bind(Action::PageDown, &["pgdn"], &[Text], "", "next page", "next page of matches"),
     bind(Action::PageUp, &["pgup"], &[Text], "", "previous page", "previous page of matches"),
-    bind(Action::PageDown, &["pgdn"], &[Form, Page], "", "read on", "show the whole question"),
+    bind(Action::PageDown, &["pgdn"], &[Form, Page], "", "show all", "show the whole question (in a question)"),
     bind(Action::PreviousChoice, &["left"], &[Form, Page], "", "other choice", "previous choice"),
     bind(Action::NextChoice, &["right"], &[Form, Page], "", "other choice", "next choice"),
     bind(Action::Send, &["ctrl-s"], &[Form], "", "start", "send the form (in a question, press Tab first)"),

@@ -8,10 +8,16 @@ use crate::{
         Status, TaskErrorKind, server_url,
     },
     link::{
-        ActiveTask, ConnectionState, HandshakeError, Link, NegotiationStep, Output, RequestKind,
-        SaveToken, StreamState, active_task::DetachedStream, credentials::AuthRefusal,
-        handshake_error::out_of_reach, in_flight::Pages, negotiation::MODERN,
-        queued_requests::QueuedRequest, replies::AnswersDue, stream_state::DETACHED_FOR,
+        ActiveTask, ConnectionState, ExchangeId, HandshakeError, Link, NegotiationStep, Output,
+        RequestKind, SaveToken, StreamState,
+        active_task::DetachedStream,
+        credentials::AuthRefusal,
+        handshake_error::out_of_reach,
+        in_flight::Pages,
+        negotiation::{MODERN, PROGRAM_TELLS_WITHIN},
+        queued_requests::QueuedRequest,
+        replies::AnswersDue,
+        stream_state::DETACHED_FOR,
         time::doubled,
     },
     protocol::{self, HttpError, encode},
@@ -82,18 +88,25 @@ impl Link {
             return;
         }
         self.close_negotiation();
-        self.initialize(RequestKind::Handshake { session: None });
+        let exchange = self.initialize(RequestKind::Handshake { session: None });
+        if self.record.is_process()
+            && self.negotiation.second_best.is_some()
+            && let Some(in_flight) = self.in_flight.get_mut(exchange)
+        {
+            // It has just answered in the other era.
+            in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN * 3));
+        }
         self.connection = ConnectionState::Initializing;
     }
 
     /// Sends `initialize`, for a session to use or to find out whether a server is there.
-    pub(super) fn initialize(&mut self, kind: RequestKind) {
+    pub(super) fn initialize(&mut self, kind: RequestKind) -> ExchangeId {
         let version = self.negotiation.stateful_version();
         let id = self.in_flight.new_request_id();
         let host = self.presented_host();
         let method = encode::initialize(&id, version, host.as_ref());
         self.session.declares = host.map(|host| host.capabilities).unwrap_or_default();
-        self.send_request(kind, method, id);
+        self.send_request(kind, method, id)
     }
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).

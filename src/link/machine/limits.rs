@@ -60,8 +60,8 @@ impl Link {
             .as_ref()
             .and(active.task.server_task_id.clone());
         let is_modern = active.is_modern();
-        let outcome = if active.is_unsent() {
-            "nothing was sent"
+        let outcome = if active.has_not_run() {
+            "it was never run"
         } else if let Some(server_task) = server_task.filter(|_| can_send) {
             self.send_task_cancel(id, &server_task);
             "longhaul asked the server to cancel its task"

@@ -1,8 +1,8 @@
 //! Which eras a server speaks: found out by asking. Which of them a call is made in is [`ServerCapabilities::era_of`].
 //!
 //! Source: MCP 2026-07-28, basic/versioning, backward compatibility. The modern era needs no session, so a server that
-//! speaks both is spoken to in both: in its one session, and beside it. A process of ours speaks one of them, as its SDK
-//! wants it. Nothing survives there in any era, but only the stateful one lets a tool ask while it runs, so the modern
+//! speaks both is spoken to in both: in its one session, and beside it. A process of ours speaks one of them, depending on
+//! its SDK. Nothing survives there in any era, but only the stateful one lets a tool ask while it runs, so the modern
 //! one is for programs with tasks.
 //!
 //! [`ServerCapabilities::era_of`]: crate::domain::ServerCapabilities::era_of
@@ -77,8 +77,8 @@ impl Link {
         // A session that is only to be made again is not given up for a call that needs none.
         let is_free = self.record.is_process() || !self.is_known_stateful();
         let is_pinned = self.negotiation.pinned.is_some() && is_free;
-        let is_best_modern =
-            self.record.is_process() && (found.has_tasks || self.record.refuses_session);
+        let has_no_session = self.record.refuses_session || self.negotiation.leaves_handshake;
+        let is_best_modern = self.record.is_process() && (found.has_tasks || has_no_session);
         if self.has_session() {
             self.keep_session();
         } else if is_best_modern || is_pinned {
@@ -256,7 +256,7 @@ impl Link {
     pub(super) fn leaves_handshake(&mut self) -> bool {
         let is_known = self.record.is_process() && self.negotiation.second_best.take().is_some();
         if is_known {
-            self.record.refuses_session = true;
+            self.negotiation.leaves_handshake = true;
             self.close_legacy_sse();
             self.negotiate_with(NegotiationStep::Discover);
         }
@@ -395,8 +395,10 @@ impl Link {
         };
         let why = if self.negotiation.pinned.is_some() {
             self.who_asks()
+        } else if self.record.is_process() && found.has_tasks {
+            "in this revision the program offers tasks; in any revision, a call ends with the process that started it"
         } else if self.record.is_process() {
-            "the program supports it; in any revision, a call ends with the process that started it"
+            "the program did not accept the handshake of older revisions"
         } else if found.has_tasks {
             "in this revision the server offers tasks, which survive a lost connection"
         } else {

@@ -273,10 +273,10 @@ impl Link {
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
-    /// 401 or 403: every task waits where it is until the user provides credentials.
-    pub(super) fn auth_refused(&mut self, refusal: &HttpError) {
+    /// 401 or 403: every task waits where it is until the user provides credentials. Returns what the user can do.
+    pub(super) fn auth_refused(&mut self, refusal: &HttpError) -> String {
         let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
-        self.refuse_queued(&RequestError::NeedsLogin(advice));
+        self.refuse_queued(&RequestError::NeedsLogin(advice.clone()));
         if self.connection == ConnectionState::Announcing {
             // The server never heard that the handshake is done.
             self.record.is_initialized = false;
@@ -284,6 +284,7 @@ impl Link {
         }
         self.connection = ConnectionState::AuthRequired(reason);
         self.show_all();
+        advice
     }
 
     /// A person says to try again, perhaps with new credentials.

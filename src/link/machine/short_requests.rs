@@ -25,8 +25,13 @@ impl Link {
         }
         match refusal.status {
             401 | 403 => {
-                self.auth_refused(&refusal);
-                self.in_flight_lost(in_flight, &refusal);
+                let advice = self.auth_refused(&refusal);
+                match in_flight.kind {
+                    RequestKind::Forward { ask, .. } => {
+                        self.answer(ask, Err(RequestError::NeedsLogin(advice)));
+                    }
+                    _ => self.in_flight_lost(in_flight, &refusal),
+                }
             }
             _ if self.lists_again(in_flight, &refusal) => self.schedule.needs_advance = true,
             _ if matches!(in_flight.kind, RequestKind::FindServer) => {

@@ -311,7 +311,9 @@ impl Link {
             return true;
         }
         match refusal.status {
-            401 | 403 => self.auth_refused(refusal),
+            401 | 403 => {
+                self.auth_refused(refusal);
+            }
             400 | 404 | 410 if self.record.session.is_some() => {
                 self.doubt_session(refusal);
             }

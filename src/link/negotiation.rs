@@ -58,9 +58,9 @@ pub(super) struct Negotiation {
     pub(super) is_unheard: bool,
     /// The step follows from what an earlier process found out, and so does the reason for it.
     pub(super) is_remembered: bool,
-    /// A program that speaks the modern era did not answer the handshake, or ended at it. It may have been a mishap, so this
-    /// is not saved.
-    pub(super) leaves_handshake: bool,
+    /// Handshakes that a program of the modern era did not answer, or ended at; each may have been a mishap, so that this is
+    /// not saved.
+    pub(super) unanswered_handshakes: u32,
     /// A modern server without tasks: second best, if it takes no handshake.
     pub(super) second_best: Option<DiscoverResult>,
     /// The refusal of `initialize` while nothing else has worked, if HTTP+SSE may explain it; reported if nothing does.

@@ -77,7 +77,8 @@ impl Link {
         // A session that is only to be made again is not given up for a call that needs none.
         let is_free = self.record.is_process() || !self.is_known_stateful();
         let is_pinned = self.negotiation.pinned.is_some() && is_free;
-        let has_no_session = self.record.refuses_session || self.negotiation.leaves_handshake;
+        let has_no_session =
+            self.record.refuses_session || self.negotiation.unanswered_handshakes > 0;
         let is_best_modern = self.record.is_process() && (found.has_tasks || has_no_session);
         if self.has_session() {
             self.keep_session();
@@ -256,7 +257,7 @@ impl Link {
     pub(super) fn leaves_handshake(&mut self) -> bool {
         let is_known = self.record.is_process() && self.negotiation.second_best.take().is_some();
         if is_known {
-            self.negotiation.leaves_handshake = true;
+            self.negotiation.unanswered_handshakes += 1;
             self.close_legacy_sse();
             self.negotiate_with(NegotiationStep::Discover);
         }

@@ -76,7 +76,7 @@ impl Link {
                 .first_for_tools()
                 .and_then(|it| it.version);
             let version = match asked {
-                Some(MODERN) => MODERN,
+                Some(MODERN) if !self.record.is_process() => MODERN,
                 _ => self.session_version(),
             };
             self.ask_tools(version, Pages::default());

@@ -26,12 +26,10 @@ impl Link {
         match refusal.status {
             401 | 403 => {
                 let advice = self.auth_refused(&refusal);
-                match in_flight.kind {
-                    RequestKind::Forward { ask, .. } => {
-                        self.answer(ask, Err(RequestError::NeedsLogin(advice)));
-                    }
-                    _ => self.in_flight_lost(in_flight, &refusal),
+                if let RequestKind::Forward { ask, .. } = in_flight.kind {
+                    return self.answer(ask, Err(RequestError::NeedsLogin(advice)));
                 }
+                self.in_flight_lost(in_flight, &refusal);
             }
             _ if self.lists_again(in_flight, &refusal) => self.schedule.needs_advance = true,
             _ if matches!(in_flight.kind, RequestKind::FindServer) => {

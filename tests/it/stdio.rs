@@ -305,14 +305,8 @@ fn a_new_message_with_the_same_value_is_progress() {
 fn a_question_is_answered() {
     let dir = approved();
     let state = dir.path();
-    let arguments = ["-s", "files", "call", "ask", "--json"];
-    let mut asking = Running::start(&mut command(state, &arguments));
-    let asked = asking.prints(|it| it["event"] == "input_required");
-    let id = asked["id"].as_str().unwrap();
-    ok(run(state, &["answer", id, "colour=red"]));
-    let settled = asking.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
-    assert_eq!(asking.end().code, Some(0));
+    let (asking, id) = start_until(state, "ask", "input_required");
+    assert_takes_answer(asking, state, &id);
     are_gone(state);
 }
 
@@ -359,15 +353,20 @@ fn assert_cancels(mut call: Running, state: &Path, id: &str) {
     are_gone(state);
 }
 
-/// Calls a tool that asks as a task, answers it, and expects the result.
-fn assert_answerable_task(state: &Path) {
-    let (mut asking, id) = start_until(state, "asking", "input_required");
-    let (outcome, why) = if_cut(state, &id);
-    assert_eq!((outcome.as_str(), why.as_str()), ("lost", "server_process"));
-    ok(run(state, &["answer", &id, "colour=red"]));
+/// Answers the question of a call, and expects that the call completes with the answer.
+fn assert_takes_answer(mut asking: Running, state: &Path, id: &str) {
+    ok(run(state, &["answer", id, "colour=red"]));
     let settled = asking.prints(|it| it["event"] == "settled");
     assert_eq!(settled["result"]["content"][0]["text"], "you said red");
     assert_eq!(asking.end().code, Some(0));
+}
+
+/// Calls a tool that asks as a task, answers it, and expects the result.
+fn assert_answerable_task(state: &Path) {
+    let (asking, id) = start_until(state, "asking", "input_required");
+    let (outcome, why) = if_cut(state, &id);
+    assert_eq!((outcome.as_str(), why.as_str()), ("lost", "server_process"));
+    assert_takes_answer(asking, state, &id);
 }
 
 #[test]
@@ -552,11 +551,8 @@ fn a_call_without_a_handshake_is_cancelled_by_saying_so() {
 fn a_question_without_a_handshake_is_answered_by_calling_again() {
     let dir = approved_as("stdio28.sh");
     let state = dir.path();
-    let (mut asking, id) = start_until(state, "ask", "input_required");
-    ok(run(state, &["answer", &id, "colour=red"]));
-    let settled = asking.prints(|it| it["event"] == "settled");
-    assert_eq!(settled["result"]["content"][0]["text"], "you said red");
-    assert_eq!(asking.end().code, Some(0));
+    let (asking, id) = start_until(state, "ask", "input_required");
+    assert_takes_answer(asking, state, &id);
     are_gone(state);
 }
 
@@ -666,11 +662,8 @@ fn a_program_of_both_eras_without_tasks_is_called_in_the_stateful_one() {
     let state = dir.path();
     write(state.join("untasked"), "");
     for programs in [2, 3] {
-        let (mut asking, id) = start_until(state, "ask", "input_required");
-        ok(run(state, &["answer", &id, "colour=red"]));
-        let settled = asking.prints(|it| it["event"] == "settled");
-        assert_eq!(settled["result"]["content"][0]["text"], "you said red");
-        assert_eq!(asking.end().code, Some(0));
+        let (asking, id) = start_until(state, "ask", "input_required");
+        assert_takes_answer(asking, state, &id);
         assert_eq!(pids(state).len(), programs, "its revision is remembered");
     }
     are_gone(state);

@@ -49,10 +49,9 @@ pub struct Options {
 }
 
 /// What a session is opened for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPurpose {
     /// A person, who sees that the keeper was stopped and may continue later.
-    #[default]
     Screen,
     /// One command, which fails if the keeper is stopped.
     Command,

@@ -101,17 +101,14 @@ fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
                 None if form.is_loading(state) => {
                     state.reply("the tools are still loading; press Enter again in a moment");
                 }
-                None => match form.server.clone() {
-                    Some(server)
-                        if state
-                            .tools
-                            .get(&server)
-                            .is_some_and(|it| it.error.is_some()) =>
-                    {
-                        request_tools(state, &server);
+                None => {
+                    let tools = form.server.as_ref().and_then(|it| state.tools.get(it));
+                    let has_failed = tools.is_some_and(|tools| tools.error.is_some());
+                    match form.server.clone().filter(|_| has_failed) {
+                        Some(server) => request_tools(state, &server),
+                        None => state.reply("no matching tool"),
                     }
-                    _ => state.reply("no matching tool"),
-                },
+                }
             }
         }
         _ => {

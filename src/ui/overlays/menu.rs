@@ -98,10 +98,8 @@ fn body(window: &mut Region<'_>, lines: &[(&BodyLine, Vec<String>)], rows: usize
     part.put_rows(paragraphs, [lead, Constraint::Fill(1)], None);
     let all: usize = lines.iter().map(|(_, wrapped)| wrapped.len()).sum();
     if all > rows && rows > 0 {
-        part.put_note(
-            height - 1,
-            format!(" {}", text::plural(all - rows, "more line")),
-        );
+        let more = text::plural(all - rows, "more line");
+        part.put_note(height - 1, format!(" {more}"));
     }
 }
 

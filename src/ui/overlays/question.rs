@@ -138,10 +138,8 @@ fn page_part(window: &mut Region<'_>, y: u16, page: Vec<Line<'_>>, rows: usize) 
     let hidden = page.len().saturating_sub(rows);
     let y = window.put_lines(0, y, page.into_iter().take(rows));
     if hidden > 0 && rows > 0 {
-        window.put_note(
-            y.saturating_sub(1),
-            format!(" {}", text::plural(hidden, "more line")),
-        );
+        let more = text::plural(hidden, "more line");
+        window.put_note(y.saturating_sub(1), format!(" {more}"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::domain::{Stamp, Wall};
 
 use super::State;
 
-/// Within this time, a weekday names one day.
+/// Within this time, a weekday is unambiguous.
 const SIX_DAYS_MS: u64 = 6 * 24 * 60 * 60 * 1000;
 
 /// Times of day in the user's zone.
@@ -29,7 +29,7 @@ impl State {
         self.formatted(at, "%H:%M", "--:--")
     }
 
-    /// `Fri 06:52`; `20 Nov 06:52` where that could be another week's.
+    /// `Fri 06:52`, or `20 Nov 06:52` if the weekday would be ambiguous.
     pub fn clock_day(&self, at: Wall) -> String {
         let is_near = at.0.abs_diff(self.now().wall.0) < SIX_DAYS_MS;
         let format = if is_near { "%a %H:%M" } else { "%-d %b %H:%M" };

@@ -192,7 +192,7 @@ struct Follower<'f, 'c> {
     detach_wait_since: Option<Mono>,
     /// Whether the previous view was not saved.
     was_unsaved: bool,
-    /// What needs a sign-in has just been refused with the present credentials.
+    /// This process has just sent the call with the current credentials, so a refusal is not stale.
     is_new: bool,
     /// The view that needed a sign-in when the driver was asked to try again, for credentials may just have come; and
     /// whether it has tried.

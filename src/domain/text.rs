@@ -64,7 +64,7 @@ pub fn head(text: &str, limit: usize) -> &str {
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// What the operating system says of an error, without its number and what follows that.
+/// An error message of the operating system, without the error number and what follows it.
 pub fn os_error(error: &impl ToString) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

@@ -21,7 +21,7 @@ use crate::{domain::locked, link::ExchangeId, protocol::ExchangeEvent};
 
 /// The maximum number of waiting arrivals; a reader that finds this many yields to the driver.
 const WAITING: usize = 4096;
-/// How many of them one exchange may have, so that a flood leaves room for the others. The first of each has room anyway.
+/// The maximum for one exchange, so that a flood leaves room for others. The first arrival of each always has room.
 const WAITING_OF_ONE: usize = WAITING / 4;
 /// The maximum bytes of waiting events; a single event may be larger.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;

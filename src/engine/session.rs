@@ -44,7 +44,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 /// Reported when a keeper was started in place of one that had exited.
 const NEW_KEEPER: &str = "the keeper has exited; a new one continues this session's calls";
 
-/// What ends a command whose keeper a person has stopped.
+/// The error of a command whose keeper was stopped.
 const COMMAND_STOPPED: &str =
     "the keeper was stopped; unfinished calls continue when longhaul runs again";
 
@@ -374,7 +374,7 @@ impl OtherDriver {
         !is_command
     }
 
-    /// Waits for a process that drives the session, or for its end; the one before may still save how its calls end.
+    /// Waits until `is_it` holds for the driver's process id. The previous driver may still save how its calls end.
     async fn until(
         &mut self,
         paths: &Paths,

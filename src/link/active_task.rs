@@ -177,7 +177,7 @@ impl ActiveTask {
         is_first && (was_refused || is_given_up && self.phase() == Phase::Queued)
     }
 
-    /// Whether it was not sent, or each time refused before it ran.
+    /// Whether it has not run: it was never sent, or each request was refused.
     pub(super) fn has_not_run(&self) -> bool {
         self.phase() == Phase::Queued && self.task.attempts.len() == 1
     }
@@ -381,7 +381,7 @@ impl ActiveTask {
         true
     }
 
-    /// Keeps what the server wrote about a call that may run all the same.
+    /// Notes what the server wrote when it refused a call that may still be running.
     pub(super) fn notice_refusal(&mut self, now: Stamp, refusal: &HttpError) {
         if let Some(said) = refusal.server_text.as_deref().map(text::clean_line) {
             self.notice(now, format!("HTTP {}: {said}", refusal.status));

@@ -58,8 +58,8 @@ pub(super) struct Negotiation {
     pub(super) is_unheard: bool,
     /// The step follows from what an earlier process found out, and so does the reason for it.
     pub(super) is_remembered: bool,
-    /// Handshakes that a program of the modern era did not answer, or ended at; each may have been a mishap, so that this is
-    /// not saved.
+    /// How often a program that speaks the modern era exited at the handshake or didn't answer it. Not saved, because the
+    /// failure may not happen again.
     pub(super) unanswered_handshakes: u32,
     /// A modern server without tasks: second best, if it takes no handshake.
     pub(super) second_best: Option<DiscoverResult>,

@@ -41,8 +41,8 @@ pub fn create_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of the user's; unless all of it can be written, an older one stays. Writes directly to anything else than
-/// one regular file of this user, such as a device or a link.
+/// Writes a file for the user. An existing one is replaced only after the new one is complete. Anything but a regular file
+/// that belongs to this user and has one name, such as a device or a link, is written to directly.
 ///
 /// # Errors
 /// Those of the system.
@@ -51,7 +51,7 @@ pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let permissions = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Ok(found) if found.is_file() && found.nlink() == 1 && found.uid() == user => {
-            // It must not be replaced if it may not be written.
+            // A rename needs no permission to write to the file that it replaces.
             File::options().write(true).open(path)?;
             Some(found.permissions())
         }

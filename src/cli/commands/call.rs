@@ -258,7 +258,7 @@ async fn tools_of(
     }
 }
 
-/// The tools that a server had when it was last reached.
+/// The tools that a server had when it was last reached. They are kept after its MCP session has ended.
 fn known_tools(reader: &mut Reader, name: &ServerName) -> CliResult<Option<Vec<Tool>>> {
     let mut links = reader.links()?.into_iter();
     let known = links

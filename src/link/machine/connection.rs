@@ -93,7 +93,7 @@ impl Link {
             && self.negotiation.second_best.is_some()
             && let Some(in_flight) = self.in_flight.get_mut(exchange)
         {
-            // It has just answered in the other era.
+            // It has just answered in the other era, so it doesn't need minutes to start.
             in_flight.until = Some(self.now.mono.after(PROGRAM_TELLS_WITHIN * 3));
         }
         self.connection = ConnectionState::Initializing;

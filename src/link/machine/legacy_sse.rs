@@ -212,7 +212,7 @@ impl Link {
             .map(|since| since.after(stays))
     }
 
-    /// Whether something was asked of the program that it has not answered.
+    /// Whether the program has not yet answered all requests.
     pub(super) fn has_requests_out(&self) -> bool {
         let is_of_legacy_sse = |in_flight: &InFlight| {
             matches!(in_flight.kind, RequestKind::LegacySse | RequestKind::Listen)

@@ -252,8 +252,8 @@ impl Link {
         true
     }
 
-    /// A program that answered `server/discover` did not answer the handshake in a new process, or ended at it. Returns
-    /// whether there is one: it is started again, for the modern era alone.
+    /// If a program that answered `server/discover` exits at the handshake or doesn't answer it, starts it again for the
+    /// modern era. Returns whether it did.
     pub(super) fn leaves_handshake(&mut self) -> bool {
         let is_known = self.record.is_process() && self.negotiation.second_best.take().is_some();
         if is_known {

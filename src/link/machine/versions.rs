@@ -39,7 +39,7 @@ impl Link {
     /// What has to be asked of the server before something that waits can go out: which step, and in which revision
     /// if that matters.
     pub(super) fn missing(&self) -> Option<(NegotiationStep, Option<ProtocolVersion>)> {
-        // A program speaks one revision at a time: what can go out in it goes first.
+        // A program speaks one revision at a time, so requests that can use it are sent first.
         let goes_first = |asked| self.record.is_process() && self.missing_for(asked).is_none();
         if self.wanted_versions().any(goes_first) {
             return None;
@@ -96,7 +96,7 @@ impl Link {
         }
     }
 
-    /// Whether the program was started in this revision, whatever stateful one it agreed to.
+    /// Whether the program speaks this revision, or was asked for it and chose another stateful one.
     fn program_speaks(&self, version: ProtocolVersion) -> bool {
         let asked = [self.record.asked_version, self.config.choice.version];
         self.record.version == Some(version)
@@ -113,7 +113,7 @@ impl Link {
         self.record.is_process() && self.tasks.values().any(is_out)
     }
 
-    /// What waits first says which revision to negotiate; with a program, what waits first for a certain one.
+    /// Aims for the revision of the first waiting request; with a program, of the first that asks for one.
     pub(super) fn aim(&mut self) {
         if self.negotiation.second_best.is_some() {
             // Half of what there is to find out is known.

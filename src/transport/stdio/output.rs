@@ -38,7 +38,7 @@ pub(super) struct Output {
     pub(super) cap: usize,
     pub(super) share: ByteShare,
     pub(super) log_lines: mpsc::Receiver<String>,
-    /// Log lines that were written before the bytes of `read`.
+    /// How many waiting log lines were written before the bytes of `read`.
     pub(super) logged_before: usize,
     pub(super) process: Arc<ServerProcess>,
     pub(super) exit_reason: watch::Receiver<Option<String>>,
@@ -62,7 +62,7 @@ impl Drop for Output {
 impl Output {
     pub(super) async fn next(&mut self) -> ExchangeEvent {
         loop {
-            // What it logged before a message belongs to what the message is about.
+            // Log lines that were written before a message come before it.
             if self.logged_before > 0 {
                 self.logged_before -= 1;
                 if let Ok(line) = self.log_lines.try_recv() {
@@ -92,7 +92,7 @@ impl Output {
             }
             if self.is_stdout_done {
                 let last = std::mem::take(&mut self.read);
-                // A program may end without ending its last line; what is cut off is no JSON.
+                // A program may exit without a newline after its last message. A message that was cut off isn't valid JSON.
                 if serde_json::from_slice::<IgnoredAny>(&last).is_ok()
                     && let Some(event) = self.on_line(&last)
                 {
@@ -115,7 +115,7 @@ impl Output {
                     let read = read.unwrap_or(0) as u64;
                     self.left_behind = self.left_behind.map(|left| left.saturating_sub(read));
                     self.is_stdout_done = read == 0 || self.left_behind == Some(0);
-                    // Lets the log be read that was written before.
+                    // Lets the reader of stderr catch up.
                     tokio::task::yield_now().await;
                     self.logged_before = self.log_lines.len();
                 }

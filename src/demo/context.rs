@@ -34,10 +34,8 @@ use crate::demo::{
     activity::{ActivityGuard, ActivityTracker},
     elicitation_support::ElicitationSupport,
     error::CANCELLED,
+    options::NAME,
 };
-
-/// The server's name, also used as the logger name.
-pub(super) const LOGGER: &str = "longhaul-demo";
 
 /// The state that all requests of a boot share.
 pub(super) struct SharedState {
@@ -223,7 +221,7 @@ impl ToolContext {
         };
         let index = level as usize;
         if index >= call.min_level.load(Ordering::Relaxed) {
-            let params = json!({"level": LEVELS.get(index), "logger": LOGGER, "data": data.into()});
+            let params = json!({"level": LEVELS.get(index), "logger": NAME, "data": data.into()});
             self.notify("notifications/message", &params);
         }
     }

@@ -16,9 +16,11 @@ use serde_json::json;
 
 use crate::demo::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{LEVELS, LOGGER, LogSeverity, internal, not_found},
+    context::{LEVELS, LogSeverity, internal, not_found},
     handler::{Handler, ProtocolEra, TOOLS_TTL_MS, find_task, start_task, wants_task},
-    modern, passthrough, stateful,
+    modern,
+    options::NAME,
+    passthrough, stateful,
     tools::ToolInvocation,
 };
 
@@ -28,7 +30,7 @@ impl ServerHandler for Handler {
         let capabilities =
             json!({"tools": {}, "logging": {}, "extensions": {TASKS_EXTENSION_ID: {}}});
         ServerConfig::new(serde_json::from_value(capabilities).unwrap_or_default())
-            .with_server_info(Implementation::new(LOGGER, env!("CARGO_PKG_VERSION")))
+            .with_server_info(Implementation::new(NAME, env!("CARGO_PKG_VERSION")))
             .with_instructions(
                 "A demo server with faults to trigger. resumable_data_processing keeps a checkpoint for each client_id.",
             )

@@ -29,7 +29,7 @@ use super::{
     passthrough,
     tcp::ConnectionHandle,
 };
-use crate::demo::error::DemoError;
+use crate::demo::{error::DemoError, options::NAME};
 
 /// How many events of a stream are kept; enough for every replay that this demo can provoke.
 const MAX_EVENTS_PER_STREAM: i64 = 20_000;
@@ -539,7 +539,7 @@ fn close_orphaned(database: &mut Connection, boot: i64) -> rusqlite::Result<()> 
         "method": "notifications/message",
         "params": {
             "level": "error",
-            "logger": super::context::LOGGER,
+            "logger": NAME,
             "data": format!(
                 "The server restarted at {}; this call died with it.",
                 now.strftime("%H:%M:%S")

@@ -2,6 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
+/// The server's name, also used as the logger name.
+pub(super) const NAME: &str = "longhaul-demo";
+
 /// How to start a demo server.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {

@@ -40,6 +40,8 @@ pub struct RootsRequest {
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     pub(super) profiles: Vec<HostProfile>,
+    /// Whether they may know the lists of an earlier session.
+    pub(super) know_lists: bool,
     /// When they last changed.
     pub(super) since: Mono,
     /// Whether the server was not told what one of them can do, because it was at work.

@@ -396,6 +396,8 @@ impl Link {
             }
             self.expire_in_flight();
             self.tend_connection();
+            // Before the calls, which may change what the server tells of.
+            self.step_listening();
             self.tend_queued();
             // Before what tasks repeat, which could use up the budget.
             self.step_session_check();
@@ -406,7 +408,6 @@ impl Link {
                 self.step(&id);
             }
             self.step_polls();
-            self.step_listening();
             self.step_standalone();
             self.expire_host_questions();
             if self.hosts.are_undeclared {

@@ -19,6 +19,8 @@ pub(super) struct TaskSubscription {
     pub(super) wanted: BTreeSet<String>,
     /// Whether it is about the lists that hosts want to know of, too.
     has_lists: bool,
+    /// Whether changes of these lists were missed, because it had ended.
+    has_gap: bool,
     /// When the current one was requested.
     since: Mono,
     /// When it is requested again; set whenever the tasks change.
@@ -53,9 +55,15 @@ impl TaskSubscription {
         self.has_lists = has_lists;
     }
 
+    /// Returns whether changes of lists were missed before the server began to tell of them again.
+    pub(super) fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.has_gap)
+    }
+
     /// It ended. Returns whether it is requested again.
     pub(super) fn ended(&mut self, now: Mono, is_final: bool, rng: &mut fastrand::Rng) -> bool {
         self.on = None;
+        self.has_gap = self.has_lists;
         // A server may accept it and hang up at once.
         if now.since(self.since) >= LAST_LISTEN {
             self.failures = 0;

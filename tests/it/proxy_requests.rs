@@ -201,6 +201,20 @@ fn the_next_keeper_continues_the_session_of_an_idle_host() {
 }
 
 #[test]
+fn a_host_reads_the_lists_again_after_the_server_was_restarted() {
+    let kept = Kept::new();
+    approve_script(&kept, "lists", "stdio28.sh");
+    let mut host = AgentHost::start(&kept, &["lists"], &json!({}));
+    host.call("count", &json!({}));
+    let events = std::fs::read_to_string(kept.path().join("events")).unwrap();
+    assert!(events.contains("listen"), "{events}");
+    host.call("die", &json!({}));
+    host.call("count", &json!({}));
+    host.wait(|message| message["method"] == "notifications/tools/list_changed");
+    host.close();
+}
+
+#[test]
 fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
     let kept = Kept::new();
     let (_, url) = server_with_sessions();

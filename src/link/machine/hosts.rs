@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Link;
 use crate::{
@@ -93,6 +93,20 @@ impl Link {
                 recipient,
                 message: message.to_owned(),
             });
+        }
+    }
+
+    /// Tells the hosts to read the lists again: nobody told of their changes for a time.
+    pub(super) fn lists_may_have_changed(&mut self) {
+        let introduction = self.record.introduction.as_deref().unwrap_or_default();
+        let introduction: Value = serde_json::from_str(introduction).unwrap_or_default();
+        for list in ["tools", "prompts", "resources"] {
+            let promise = format!("/capabilities/{list}/listChanged");
+            if introduction.pointer(&promise) == Some(&Value::Bool(true)) {
+                let message =
+                    format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#);
+                self.pass_notification(Recipient::AllHosts, &message);
+            }
         }
     }
 
@@ -256,6 +270,8 @@ impl Link {
             self.hosts.are_undeclared = true;
             return;
         }
+        // The server stays the same.
+        self.hosts.know_lists = false;
         if self.record.is_process() {
             self.close_legacy_sse();
         } else if self.record.session.is_some() {

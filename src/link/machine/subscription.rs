@@ -124,6 +124,9 @@ impl Link {
 
     /// The server said what it will tell of (2026-07-28, basic/patterns/subscriptions).
     pub(super) fn listening_to(&mut self, json: &str) {
+        if self.subscription.take_gap() {
+            self.lists_may_have_changed();
+        }
         let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
         let accepted = value
             .pointer("/notifications/taskIds")
@@ -169,6 +172,14 @@ impl Link {
         if let Some(on) = self.subscription.on.take() {
             self.close(on);
         }
-        self.gather();
+        if self.wants_lists() {
+            // Before the first call, which may change a list.
+            self.subscription.next = Some(self.now.mono);
+        } else {
+            self.gather();
+        }
+        if std::mem::replace(&mut self.hosts.know_lists, true) {
+            self.lists_may_have_changed();
+        }
     }
 }

@@ -21,7 +21,7 @@ pub enum ConfigureError {
     },
     /// The work depends on the URL that is in use.
     #[error(
-        "{name} still uses {used}, because calls there are unfinished; the next start after they have ended uses {wanted} from the configuration"
+        "{name} still uses {used}, because calls there are unfinished; {wanted} from the configuration applies once they have ended"
     )]
     UrlInUse {
         /// The server.

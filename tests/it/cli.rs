@@ -19,8 +19,9 @@ use std::{
 };
 
 use crate::support::{
+    agent_host::AgentHost,
     demo_server,
-    kept::until,
+    kept::{Kept, until},
     program::{Running, finish, program, run},
     server,
 };
@@ -35,7 +36,7 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use longhaul::{
     domain::{LinkRecord, ServerName, Task},
-    store::{ListFilter, Paths, Reader},
+    store::{ListFilter, Paths, Reader, write_atomically},
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -1579,6 +1580,31 @@ fn changes_the_revision_unless_work_is_unsettled() {
     );
     assert_eq!(run(state, &["call", "open-a"]).code, Some(0));
     assert_eq!(driver.end().code, Some(0));
+}
+
+#[test]
+fn a_changed_revision_applies_once_its_calls_have_ended() {
+    let kept = Kept::new();
+    let fake = FakeServer::start();
+    let configure = |protocol: &str| {
+        let url = fake.url();
+        let entry = format!("[servers.lab]\nurl = {url:?}\nprotocol = {protocol:?}\n");
+        write_atomically(&kept.path().join("config.toml"), entry.as_bytes()).unwrap();
+    };
+    configure("2025-06-18");
+    let mut host = AgentHost::start(&kept, &["lab"], &json!({}));
+    let gate = host.start_call("gate-a", &json!({}));
+    until("the server has the call", || fake.calls() == 1);
+    configure("2025-11-25");
+    host.call("open-a", &json!({}));
+    host.response(gate);
+    host.call("plain", &json!({}));
+    let newest = kept.ok(&["ls", "--json"]).document()[0].clone();
+    assert_eq!(
+        (&newest["tool"], &newest["era"]),
+        (&json!("plain"), &json!("2025-11-25"))
+    );
+    host.close();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
         SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
     },
     engine::{
-        driver::state::Driver,
+        driver::state::{Driver, Linked},
         server_configs::{Change, Surroundings},
         snapshots::ReaderId,
     },
@@ -264,6 +264,19 @@ impl Driver<'_> {
         }
     }
 
+    /// Applies what had to wait for the end of calls.
+    pub(super) fn apply_waiting_config(&mut self, now: Stamp) {
+        let is_free =
+            |linked: &&Linked| linked.config_waits.is_some() && !linked.link.has_unsettled();
+        let free = self.links.iter().filter(is_free);
+        for name in free
+            .map(|linked| linked.link.record().name.clone())
+            .collect::<Vec<_>>()
+        {
+            self.apply_config(&name, now);
+        }
+    }
+
     pub(super) fn apply_config(&mut self, name: &ServerName, now: Stamp) {
         let (Some(config), Some(index)) = (self.configs.of_name(name), self.index_of(name)) else {
             return;
@@ -278,7 +291,12 @@ impl Driver<'_> {
         let applied = linked.link.configure(&config);
         linked.moved_from(&old_url);
         linked.is_touched = true;
-        if let Err(error) = applied {
+        let before = std::mem::replace(&mut linked.config_waits, applied.err());
+        if let Some(error) = linked
+            .config_waits
+            .as_ref()
+            .filter(|it| Some(*it) != before.as_ref())
+        {
             self.snapshots
                 .notice(now.wall, NoticeLevel::Info, error.to_string());
         }

@@ -129,7 +129,7 @@ pub(super) async fn drive(
         // Nobody could use or stop it.
         Err(error) if is_keeper => return Err(error.into()),
         Err(error) => {
-            notices.push(format!("{error}; other terminals cannot join this session"));
+            notices.push(format!("{error}; other terminals can't join this session"));
             None
         }
     };
@@ -407,6 +407,7 @@ impl Driver<'_> {
     /// Ends every turn: publishes changes at a rate that a person can see.
     pub(super) fn turn(&mut self, now: Stamp) {
         self.received.inbox.read_on(self.saves.unsaved.has_room());
+        self.apply_waiting_config(now);
         if !self.publishing.limit.is_due(now.mono)
             || !self.links.iter().any(|linked| linked.is_touched)
         {

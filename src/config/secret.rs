@@ -1,5 +1,8 @@
 //! Detects secrets written as plain text where only the name of a variable belongs.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use url::Url;
 
 /// Parts of the names of headers, variables and parameters that hold secrets.
@@ -37,6 +40,16 @@ const TOKEN_LEN: usize = 20;
 
 const TOKEN_DIGITS: usize = 3;
 
+/// A version, a digest or a path of the Nix store in an argument. It looks like a key, and is none.
+static VERSION: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(@|sha256:|/nix/store/)[0-9a-z]{7,64}\b").ok());
+
+/// A UUID or a digest. It is a key only if its name says so.
+static ID: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$")
+        .ok()
+});
+
 /// Whether a header, variable or parameter with this name usually holds a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -67,10 +80,57 @@ fn is_part(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-+=".contains(letter)
 }
 
+/// Whether each part of the word is a name or a number, as in `claude-sonnet-4-5-20250929`.
+fn is_composed(word: &str) -> bool {
+    let mut parts = word.split(|letter: char| !letter.is_ascii_alphanumeric());
+    parts.all(|part| {
+        let is_digit = part.as_bytes().windows(2).map(|pair| match pair {
+            [one, next] => one.is_ascii_digit() != next.is_ascii_digit(),
+            _ => false,
+        });
+        part.len() < TOKEN_LEN && is_digit.filter(|differs| *differs).count() <= 1
+    })
+}
+
+/// The number of the first argument that contains a literal secret.
+pub(crate) fn secret_argument(args: &[String]) -> Option<usize> {
+    let before = std::iter::once("").chain(args.iter().map(String::as_str));
+    let is_secret = |(before, arg): (&str, &String)| is_secret_argument(before, arg);
+    before.zip(args).position(is_secret).map(|index| index + 1)
+}
+
+/// Whether an argument contains a literal secret, after the one `before` it.
+fn is_secret_argument(before: &str, arg: &str) -> bool {
+    let flag = before.strip_prefix('-').unwrap_or_default();
+    let is_value = !flag.is_empty() && !flag.contains('=') && !arg.starts_with('-');
+    let pair = arg.split_once(['=', ':']);
+    let is_named =
+        |(name, value): (&str, &str)| has_secret_form(name.trim_start_matches('-'), value.trim());
+    let id = pair.map_or(arg, |(_, value)| value);
+    let is_id = (is_value || pair.is_some()) && ID.as_ref().is_some_and(|it| it.is_match(id));
+    is_value && !arg.contains('$') && has_secret_form(flag, arg)
+        || pair.is_some_and(is_named)
+        || has_secret_form("", arg)
+        || !is_id && has_generated_word(arg)
+}
+
+/// Whether any word of an argument looks like a key, and like nothing else.
+fn has_generated_word(arg: &str) -> bool {
+    let plain = VERSION
+        .as_ref()
+        .map(|version| version.replace_all(arg, "$1"));
+    let plain = plain.as_deref().unwrap_or(arg);
+    let mut words = plain.split(|letter| !is_part(letter));
+    words.any(|word| is_token(word) && (has_key_prefix(word) || !is_composed(word)))
+}
+
+fn has_key_prefix(word: &str) -> bool {
+    word.len() > 8 && KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
 fn is_token(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    let has_prefix = KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
-    word.len() >= TOKEN_LEN && digits >= TOKEN_DIGITS || word.len() > 8 && has_prefix
+    word.len() >= TOKEN_LEN && digits >= TOKEN_DIGITS || has_key_prefix(word)
 }
 
 fn is_scheme(word: &str) -> bool {
@@ -86,6 +146,11 @@ pub(crate) fn scheme_of(value: &str) -> &str {
 
 /// Whether a value contains a secret outside its `${VARIABLES}`.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    has_secret_form(name, value) || without_variables(value).into_iter().any(looks_like_token)
+}
+
+/// Whether a name, a password in a URL or a part `NAME=VALUE` tells that the value contains a secret.
+fn has_secret_form(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
     let has_more = literal
         .iter()
@@ -96,7 +161,6 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();
     let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
     has_more && (is_password || is_secret_name(name))
-        || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
         || Url::parse(value).is_ok_and(has_password)
 }
@@ -175,5 +239,36 @@ mod tests {
         ] {
             assert!(!is_secret(name, value), "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn tells_secret_arguments_from_versions_and_names() {
+        let secret_in = |line: &str| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            secret_argument(&args)
+        };
+        let id = "786512e2-9e0d-4c61-a1b2-5f0e12345678";
+        let commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
+        for line in [
+            format!("run lab/image@sha256:{commit}{}", &commit[..24]),
+            format!("git+https://github.com/lab/server@{commit}"),
+            format!("--rev {commit} --tenant={id} --project {id}"),
+            "--model claude-sonnet-4-5-20250929 --data /srv/customer-12345-data-2026-11".to_owned(),
+            format!("/nix/store/{}-python3-3.11.9/bin/python3", &commit[..32]),
+            "--token ${TOKEN} --key $KEY".to_owned(),
+        ] {
+            assert_eq!(secret_in(&line), None, "{line}");
+        }
+        for line in [
+            format!("run {id}"),
+            format!("run --token={id}"),
+            "run abcdefgh1jklmn0pqrs9".to_owned(),
+            "run sk-ant-name-12".to_owned(),
+            "run ABCD1-EF2GH-I3JKL-4MNO5-PQ6RS".to_owned(),
+            "run Authorization:hunter2".to_owned(),
+        ] {
+            assert_eq!(secret_in(&line), Some(2), "{line}");
+        }
+        assert_eq!(secret_in("run --token hunter2"), Some(3));
     }
 }

@@ -215,7 +215,7 @@ fn imports_every_format_without_contacting_servers() {
         all.iter().find(is_it).expect(name)["notes"].to_string()
     };
     for (file, name, why) in [
-        ("Claude", "bridge", "arguments seem to contain a secret"),
+        ("Claude", "bridge", "seems to be a secret"),
         (
             "Claude",
             "github",

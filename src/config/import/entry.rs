@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        scheme_of, template_of, without_tokens, wrap::is_wrapped,
+        scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
     },
     domain::{Program, Template, is_variable, server_url, text},
 };
@@ -195,7 +195,7 @@ impl<'e> EntryReader<'e> {
     }
 
     fn sse(&mut self) -> Result<Endpoint, SkipReason> {
-        let note = "uses HTTP+SSE (2024-11-05), which cannot be resumed";
+        let note = "uses HTTP+SSE (2024-11-05), which can't be resumed";
         self.notes.push(note.to_owned());
         self.http()
     }
@@ -408,8 +408,8 @@ impl<'e> EntryReader<'e> {
         for text in std::iter::once(&command).chain(&args).chain(&cwd) {
             check_letters(text, "its command")?;
         }
-        if holds_secret(&args) {
-            return Err(SkipReason::SecretArgument);
+        if let Some(number) = secret_argument(&args) {
+            return Err(SkipReason::SecretArgument(number));
         }
         let mut env = Vec::new();
         for key in ["env", "envs"] {
@@ -509,28 +509,6 @@ fn program_variable(text: &str) -> Option<&str> {
                 .any(|kind| name.starts_with(kind))
             || has_default(name)
     })
-}
-
-/// Whether the arguments contain a literal secret.
-pub(crate) fn holds_secret(args: &[String]) -> bool {
-    let is_literal = |value: &str| !value.is_empty() && !value.contains('$');
-    let is_named = |arg: &String| match arg.split_once(['=', ':']) {
-        Some((name, value)) => is_secret(name.trim_start_matches('-'), value.trim()),
-        None => false,
-    };
-    let follows_name = |pair: &[String]| match pair {
-        [flag, value] => {
-            flag.starts_with('-')
-                && !flag.contains('=')
-                && is_secret_name(flag)
-                && !value.starts_with('-')
-                && is_literal(value)
-        }
-        _ => false,
-    };
-    args.iter()
-        .any(|arg| looks_like_token(arg) || is_secret("", arg) || is_named(arg))
-        || args.windows(2).any(follows_name)
 }
 
 /// How an entry must be read, where programs differ.

@@ -17,12 +17,12 @@ use std::{
 use itertools::Itertools as _;
 use serde_json::Value;
 
+pub(crate) use self::server::PassedVariables;
 use self::{
     entry::Editor,
     reason::{FileError, SkipReason},
     server::{ImportEntry, ImportableServer},
 };
-pub(crate) use self::{entry::holds_secret, server::PassedVariables};
 use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
 use crate::{
     app::ServerFindings,

@@ -72,9 +72,9 @@ pub enum SkipReason {
     )]
     UrlKey(String),
     #[error(
-        "its arguments seem to contain a secret, and secrets are never copied; pass it in an environment variable"
+        "its argument {0} seems to be a secret, and secrets are never copied; pass it in an environment variable"
     )]
-    SecretArgument,
+    SecretArgument(usize),
     #[error("its environment has an invalid variable name")]
     VariableName,
     #[error(transparent)]

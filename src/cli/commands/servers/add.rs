@@ -7,8 +7,7 @@ use crate::{
     config::{
         self, ConfigEdit, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},
-        import::holds_secret,
-        is_name, is_secret, scheme_of,
+        is_name, is_secret, scheme_of, secret_argument,
     },
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
@@ -111,12 +110,16 @@ fn program(add: &AddServerArgs) -> CliResult<Program> {
         cwd: None,
     };
     let mut env = program.env.iter();
-    if holds_secret(&program.args) || env.any(|(name, value)| is_secret(name, value.as_str())) {
+    let variable = env.find(|(name, value)| is_secret(name, value.as_str()));
+    let variable = variable.map(|(name, _)| format!("the value of {name}"));
+    let argument = secret_argument(&program.args);
+    let argument = argument.map(|number| format!("argument {number} of the command"));
+    if let Some(what) = variable.or(argument) {
         // Configuration files are shared and backed up, and a secret would go with them.
-        return Err(CliError::usage(
-            "this looks like a secret, and secrets are never written to the configuration; put it into a variable and pass \
-             --env 'NAME=${VARIABLE}' (the single quotes keep the shell from expanding it)",
-        ));
+        return Err(CliError::usage(format!(
+            "{what} looks like a secret, and secrets are never written to the configuration; put it into a variable and pass \
+             --env 'NAME=${{VARIABLE}}' (the single quotes keep the shell from expanding it)"
+        )));
     }
     Ok(bound(&program))
 }

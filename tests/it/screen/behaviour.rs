@@ -799,6 +799,30 @@ fn a_history_read_twice_is_held_once_and_bounded() {
 }
 
 #[test]
+fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    let entry = longhaul::domain::HistoryEntry {
+        seq: 1,
+        at: Wall(NOW),
+        attempt: 1,
+        event_id: None,
+        what: HistoryEvent::Log {
+            level: LogLevel::Error,
+            logger: None,
+            data: "Traceback:\n  File \"a.py\"\nValueError: no\n".to_owned(),
+        },
+    };
+    screen.event(history_read(id("q7m2xk"), vec![entry]));
+    screen.keys("enter ]");
+    let drawn = screen.draw();
+    let from = drawn.find("Traceback:").unwrap();
+    let lines: Vec<&str> = drawn[from..].lines().take(4).collect();
+    assert!(lines[1].contains("  File \"a.py\""), "{drawn}");
+    assert!(lines[2].contains("ValueError: no"), "{drawn}");
+}
+
+#[test]
 fn keeps_the_newest_messages_and_counts_the_dropped_ones() {
     let mut screen = Screen::new(WIDE, colour());
     for number in 0..1_500 {

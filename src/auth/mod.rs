@@ -96,7 +96,7 @@ fn excerpt(server_text: &str) -> String {
 fn check_url(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
     let rejected = |why: &str| {
         AuthError::Untrusted(format!(
-            "cannot use the {what} that {} names ({}): {why}",
+            "can't use the {what} that {} names ({}): {why}",
             host(server),
             excerpt(given)
         ))

@@ -62,7 +62,7 @@ pub enum ClientStateError {
         ids: String,
     },
     /// This tool's task names no client.
-    #[error("{0} has no client_id, so its checkpoint cannot be found")]
+    #[error("{0} has no client_id, so its checkpoint can't be found")]
     NoClientId(String),
 }
 

@@ -54,7 +54,7 @@ pub(super) fn check(context: &Context<'_>) -> CliResult<()> {
     if !capabilities(context).has_cursor {
         let term = std::env::var_os("TERM").unwrap_or_default();
         return Err(CliError::usage(format!(
-            "the screen needs a terminal that can move the cursor, which TERM={} cannot; set TERM to match your terminal, \
+            "the screen needs a terminal that can move the cursor, which TERM={} can't; set TERM to match your terminal, \
              e.g. xterm-256color, or {instead}",
             text::shell_word(&term.to_string_lossy())
         )));

@@ -40,7 +40,7 @@ pub(super) fn poll_until_some<T>(mut poll: impl FnMut() -> Option<T>) -> Option<
         if let Some(value) = poll() {
             return Some(value);
         }
-        thread::sleep(POLL_INTERVAL); // sleep: another process cannot wake us
+        thread::sleep(POLL_INTERVAL); // sleep: another process can't wake us
     }
     None
 }

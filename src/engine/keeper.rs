@@ -249,7 +249,7 @@ pub enum KeeperError {
     #[error("process {} runs this session's calls itself, so there is no keeper; quit that process instead", .0.pid)]
     NotAKeeper(KeeperStatus),
     /// It is too old to be upgraded while it runs.
-    #[error("the keeper (process {}, longhaul {}) cannot be upgraded while it runs; wait until its calls have ended, or stop it: longhaul keeper stop", .0.pid, text::clean_line(&.0.version))]
+    #[error("the keeper (process {}, longhaul {}) can't be upgraded while it runs; wait until its calls have ended, or stop it: longhaul keeper stop", .0.pid, text::clean_line(&.0.version))]
     CannotUpgrade(KeeperStatus),
     /// It hung up during an upgrade.
     #[error(

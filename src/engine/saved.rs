@@ -92,7 +92,7 @@ fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<Saved, ReadError
             .opens_as()
             .map(str::to_owned)
             .map_err(|error| error.to_string()),
-        _ => Err("this type cannot be opened; save it instead".to_owned()),
+        _ => Err("this type can't be opened; save it instead".to_owned()),
     };
     Ok(Saved::Part {
         base64: base64(&block.contents()?),

@@ -50,7 +50,7 @@ pub(super) enum UpgradeError {
         error: std::io::Error,
     },
     /// It ended or said something else than it should.
-    #[error("{program} cannot take over from the keeper: {why}", program = .program.display())]
+    #[error("{program} can't take over from the keeper: {why}", program = .program.display())]
     Broken {
         /// The new program.
         program: PathBuf,

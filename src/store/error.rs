@@ -167,7 +167,7 @@ impl StoreError {
 
     pub(super) fn cannot_set_aside(path: &Path, error: &io::Error) -> Self {
         let why = format!(
-            "it is damaged and cannot be moved aside: {}",
+            "it is damaged and can't be moved aside: {}",
             text::os_error(error)
         );
         Self::cannot_open(path, why, if is_full(error) { FREE } else { PERMIT })

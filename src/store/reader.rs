@@ -369,7 +369,7 @@ fn chunk(
     let what = HistoryEvent::Status {
         status: "running".to_owned(),
         reason: Some(format!(
-            "entries {from} to {to} of this history cannot be read: they are corrupt on disk"
+            "entries {from} to {to} of this history can't be read: they are corrupt on disk"
         )),
     };
     Ok(vec![HistoryEntry {

@@ -4,7 +4,7 @@ Streamable HTTP on http://127.0.0.1:PORT/mcp with FastMCP 2.11.3. The tool keeps
 its own name and its arguments; calling it again with the same three goes on from there, or brings the finished result
 at once. What it does wrong is kept on purpose, because real servers of this kind do it:
 
-- no event store: no event has an id, so a broken stream cannot be picked up again;
+- no event store: no event has an id, so a broken stream can't be picked up again;
 - `pause_task` only writes a word that the loop overwrites at its next batch; the work never stops;
 - a call beside a run that still goes on starts a second loop on the same checkpoint;
 - a crash leaves the task `running` for ever, an error leaves it `failed` with an empty message;

@@ -46,7 +46,7 @@ def until(what: str, seconds: float, look: Callable[[], Any]) -> Any:
             return answer
         if time.monotonic() > end:
             raise Failed(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(0.02)  # sleep: another process is looked at, and cannot wake us
+        time.sleep(0.02)  # sleep: another process is looked at, and can't wake us
 
 
 def clean_environment(**more: str) -> dict[str, str]:

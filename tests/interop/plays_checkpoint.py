@@ -225,7 +225,7 @@ def checkpoint_pause(stage: Stage) -> str:
         claimed = (rows if claimed is None else claimed) if paused else None
         need(claimed is None or rows <= claimed + 1, f"said paused at {claimed} rows, now {rows}")
         need(len(words) < 4000, "the call did not end")
-        time.sleep(0.3)  # sleep: another process is looked at, and cannot wake us
+        time.sleep(0.3)  # sleep: another process is looked at, and can't wake us
     done = check_processed(stage, call, 100, RULE_SECONDS)
     code, out, err = asked.result()
     asker.shutdown()

@@ -487,7 +487,7 @@ fn a_corrupt_record_hides_no_other_record() {
             let all: Vec<Ran> = seen.iter().map(|id| damaged.run(&["logs", id])).collect();
             let gaps = all
                 .iter()
-                .filter(|ran| ran.out.contains("of this history cannot be read"));
+                .filter(|ran| ran.out.contains("of this history can't be read"));
             assert_eq!(
                 gaps.count(),
                 usize::from(table == "history"),

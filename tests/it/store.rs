@@ -530,7 +530,7 @@ fn a_corrupt_history_chunk_is_a_gap_and_saving_continues() {
     assert_eq!(saved[saved.len() - 3000..], more);
     let is_gap = |entry: &&HistoryEntry| match &entry.what {
         HistoryEvent::Status { reason, .. } => reason.as_ref().is_some_and(|words| {
-            words.starts_with("entries 3001 to 4000 of this history cannot be read")
+            words.starts_with("entries 3001 to 4000 of this history can't be read")
         }),
         _ => false,
     };

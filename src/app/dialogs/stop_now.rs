@@ -23,5 +23,5 @@ pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
     let why_not = asked.is_none().then(|| "no pause is pending".to_owned());
     let wait = MenuItem::new('w', "wait for the server", MenuAction::Close);
     let items = vec![wait, stop.unless(why_not)];
-    Dialog::new("Still running", [name_of(state, id), status], items)
+    Dialog::new("Stop the call now?", [name_of(state, id), status], items)
 }

@@ -190,7 +190,7 @@ pub(in crate::cli) fn logout(context: &mut Context<'_>, at: Option<&str>) -> Cli
             format!("signed out of {name}: its tokens are revoked and deleted")
         }
         (true, Ok(false)) => format!(
-            "signed out of {name}: its tokens are deleted here, but its authorization server cannot revoke them, so they \
+            "signed out of {name}: its tokens are deleted here, but its authorization server can't revoke them, so they \
              stay valid until they expire"
         ),
         (true, Err(error)) => format!(

@@ -99,7 +99,7 @@ fn block(
         write_file(path, &contents)?;
     } else if is_media && context.terminal.out_columns.is_some() {
         return Err(CliError::usage(format!(
-            "block {number} of {} is {summary}, which a terminal cannot show; save it with --out FILE",
+            "block {number} of {} is {summary}, which a terminal can't show; save it with --out FILE",
             task.id
         )));
     } else if is_media {

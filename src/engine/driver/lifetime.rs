@@ -59,7 +59,7 @@ impl Lifetime {
             self.reachable_at = now;
             if !listener.is_reachable() {
                 tracing::warn!(
-                    "another file has replaced this keeper's socket, so clients cannot reach it"
+                    "another file has replaced this keeper's socket, so clients can't reach it"
                 );
                 return true;
             }

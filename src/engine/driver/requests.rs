@@ -285,7 +285,7 @@ impl Driver<'_> {
         if let SessionRequest::Adopt { server, .. } = asked
             && let Err(error) = self.tell_known(index, server)
         {
-            let words = format!("could not {error}, so the saved result cannot be found");
+            let words = format!("could not {error}, so the saved result can't be found");
             return Err(RequestError::CannotSave(words));
         }
         Ok(())

@@ -134,7 +134,7 @@ impl Link {
             let asked = (ask.key, kind, ask.params);
             self.put_question(id, asked, QuestionSource::TaskInput, Vec::new());
         } else if let Some(active) = self.tasks.get_mut(id) {
-            let words = format!("it asks for {}, which longhaul cannot answer", ask.method);
+            let words = format!("it asks for {}, which longhaul can't answer", ask.method);
             if active.task.notice.as_ref() != Some(&words) {
                 active.notice(self.now, words);
             }
@@ -150,7 +150,7 @@ impl Link {
     ) {
         let mut methods = asks.iter().map(|ask| &ask.method);
         if let Some(foreign) = methods.find(|method| self.answerable(id, method).is_none()) {
-            let words = format!("the server asks for {foreign}, which longhaul cannot answer");
+            let words = format!("the server asks for {foreign}, which longhaul can't answer");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
         if state

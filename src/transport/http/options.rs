@@ -51,7 +51,7 @@ pub enum TransportError {
     )]
     Userinfo,
     /// A header is malformed or reserved.
-    #[error("cannot send the header {name}: {why}")]
+    #[error("can't send the header {name}: {why}")]
     BadHeader {
         /// The header's name, or a placeholder if the name itself is invalid.
         name: String,

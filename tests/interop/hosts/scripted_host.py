@@ -31,7 +31,7 @@ def until(what: str, seconds: float, look: Callable[[], Any], pause: float = 0.0
     end = time.monotonic() + seconds
     while not (answer := look()):
         need(time.monotonic() < end, f"waited {seconds:.0f} s for {what}")
-        time.sleep(pause)  # sleep: another process is looked at, and cannot wake us
+        time.sleep(pause)  # sleep: another process is looked at, and can't wake us
     return answer
 
 

@@ -183,7 +183,7 @@ fn a_form_closed_while_its_call_is_saved_is_kept_if_that_fails() {
 fn a_pause_that_is_over_leaves_nothing_to_stop() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.go_to("t9x4gz").keys("p").wait(500);
-    assert!(screen.draw().contains("Still running"));
+    assert!(screen.draw().contains("Stop the call now?"));
     let mut paused = screen.state.tasks[&id("t9x4gz")].view.as_ref().clone();
     (paused.task.status, paused.task.control) = (Status::Paused, None);
     screen.news(paused);

@@ -13,7 +13,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a tool of tests: where it cannot go on, the test has to fail"
+    reason = "a tool of tests: where it can't go on, the test has to fail"
 )]
 
 use std::collections::{HashMap, HashSet};

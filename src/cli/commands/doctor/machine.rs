@@ -46,7 +46,7 @@ pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
         checks.ok(format!("TERM is {term}"));
     } else {
         checks.wrong(
-            format!("TERM is {term:?}, which cannot move the cursor, so the screen does not work"),
+            format!("TERM is {term:?}, which can't move the cursor, so the screen does not work"),
             "set TERM to the type of your terminal, e.g. xterm-256color",
         );
     }

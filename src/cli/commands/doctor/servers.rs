@@ -142,7 +142,7 @@ fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut 
             let Some(why) = server.program.as_ref().and_then(why_not_started) else {
                 return false;
             };
-            let message = format!("stdio, approved, but it cannot start: {why}");
+            let message = format!("stdio, approved, but it can't start: {why}");
             let next = "install it, or correct it in the configuration";
             checks.wrong(message, next);
         }
@@ -294,7 +294,7 @@ fn report(url: &str, probe: &Probe, advice: &CredentialAdvice, checks: &mut Chec
             "if there is a proxy, turn off its buffering (nginx: proxy_buffering off; the server can send X-Accel-Buffering: no)",
         ),
         Flow::HeldBack | Flow::Unknown => checks.ok(
-            "it sends nothing without a call, so a buffering proxy cannot be ruled out",
+            "it sends nothing without a call, so a buffering proxy can't be ruled out",
         ),
     }
 }

@@ -42,6 +42,9 @@ pub(super) struct Hosts {
     pub(super) profiles: Vec<HostProfile>,
     /// Whether they may know the lists of an earlier session.
     pub(super) know_lists: bool,
+    /// When they are told to read the lists again, and when they last were.
+    pub(super) lists_due: Option<Mono>,
+    pub(super) lists_told: Option<Mono>,
     /// When they last changed.
     pub(super) since: Mono,
     /// Whether the server was not told what one of them can do, because it was at work.

@@ -410,6 +410,7 @@ impl Link {
             self.step_polls();
             self.step_standalone();
             self.expire_host_questions();
+            self.tell_of_lists();
             if self.hosts.are_undeclared {
                 self.redeclare();
             }

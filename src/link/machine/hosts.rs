@@ -19,6 +19,9 @@ use crate::{
     protocol::{Incoming, Method, encode},
 };
 
+/// A server whose connections or sessions end all the time makes hosts read its lists this often at most.
+const LISTS_EVERY: Duration = Duration::from_secs(60);
+
 /// How long a request that only a host can answer waits for a host that has gone.
 const HOST_RETURNS_WITHIN: Duration = Duration::from_secs(30);
 
@@ -96,8 +99,21 @@ impl Link {
         }
     }
 
-    /// Tells the hosts to read the lists again: nobody told of their changes for a time.
+    /// Nobody told of changes of the lists for a time.
     pub(super) fn lists_may_have_changed(&mut self) {
+        let now = self.now.mono;
+        let again = self.hosts.lists_told.map(|told| told.after(LISTS_EVERY));
+        self.hosts.lists_due = again.max(Some(now));
+        self.schedule.needs_advance = true;
+    }
+
+    /// Tells the hosts to read the lists again, if that is due.
+    pub(super) fn tell_of_lists(&mut self) {
+        let now = self.now.mono;
+        if self.hosts.lists_due.take_if(|due| now >= *due).is_none() {
+            return;
+        }
+        self.hosts.lists_told = Some(now);
         let introduction = self.record.introduction.as_deref().unwrap_or_default();
         let introduction: Value = serde_json::from_str(introduction).unwrap_or_default();
         for list in ["tools", "prompts", "resources"] {

@@ -48,6 +48,7 @@ impl Link {
         let mut next = earliest(self.keep_alive_at(), self.next_poll());
         next = earliest(next, self.in_flight.deadlines().min());
         next = earliest(next, self.program_ends_at());
+        next = earliest(next, self.hosts.lists_due);
         let can_ask = self.connection == ConnectionState::Ready;
         let allowed_at = self.reachability.allowed_at(self.now);
         let when_allowed = |at: Mono| Some(allowed_at.map_or(at, |allowed| allowed.max(at)));

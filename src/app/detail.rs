@@ -253,7 +253,7 @@ fn cases(task: &Task) -> Vec<String> {
             return vec![labeled("until resumed", text)];
         }
         Status::InputRequired if asks_in_rounds => {
-            let text = "nothing is running; the question stays";
+            let text = "nothing is running; the question stays open";
             return vec![labeled("until answered", text)];
         }
         Status::Running if task.is_queued() => {
@@ -274,7 +274,7 @@ fn cases(task: &Task) -> Vec<String> {
         Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
         None => "the call is lost",
     };
-    vec![labeled("MCP session ends", without_session)]
+    vec![labeled("if MCP session ends", without_session)]
 }
 
 fn is_modern(task: &Task) -> bool {
@@ -355,7 +355,9 @@ fn ways_back(task: &Task) -> Vec<String> {
         Some(Resumable::Checkpoint) => {
             "the checkpoint: the tool is called again with this task's client id"
         }
-        Some(Resumable::Stream) => "the stream: a GET with the id of the last event with data",
+        Some(Resumable::Stream) => {
+            "the stream: a GET whose Last-Event-ID is that of the last event that had data"
+        }
         None if is_modern(task) => "none: in this revision, only server tasks can be resumed",
         None if task.resumability.stream.is_none() => "not known yet: no event received",
         None => "none: the events have no ids",

@@ -130,7 +130,7 @@ impl ResultText {
             Some(json) if json.len() > MAX_RESULT_BYTES => {
                 let shown = text::bytes(json.len());
                 document.push_text(&format!(
-                    "The result ({shown}) is too large for this pane. Save it: longhaul result {task} --out FILE"
+                    "The result ({shown}) is too large for this pane. Save it: `longhaul result {task} --out FILE`"
                 ));
             }
             // Borrows each value, so that a large result is not copied.

@@ -114,9 +114,9 @@ pub fn exit_note(state: &State) -> ExitNote {
             format!("{}; to watch {what}: `{command}`", kept(open))
         }
         (Some(_), Some(outcomes)) => {
-            format!("keeper stopped: {outcomes}; to open the list again: {command}")
+            format!("keeper stopped: {outcomes}; to open the list again: `{command}`")
         }
-        (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: {command}"),
+        (None, Some(outcomes)) => format!("quit: {outcomes}; to open the list again: `{command}`"),
     };
     ExitNote { line, stops_keeper }
 }

@@ -58,7 +58,7 @@ pub(super) fn no_server(state: &mut State) {
 
 /// The message for an invalid URL.
 pub(super) fn invalid_url(why: &UrlError) -> String {
-    format!("{why}; for a stdio server: longhaul servers add NAME -- COMMAND")
+    format!("{why}; for a stdio server: `longhaul servers add NAME -- COMMAND`")
 }
 
 /// Adds a server by URL unless it is known; returns its name.

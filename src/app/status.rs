@@ -172,11 +172,11 @@ fn demo_line(state: &State, columns: usize) -> String {
     }
     let cut_network = format!("try: {cut}, then c to cut the network");
     let reopen = &state.setup.reopens_with;
-    let whole = format!("{cut_network} for 5 s; or press {quit} and run {reopen} again");
+    let whole = format!("{cut_network} for 5 s; or press {quit}, then reopen with `{reopen}`");
     if text::width(&whole) <= columns {
         whole
     } else {
-        format!("{cut_network}; or {quit}, then run {reopen} again")
+        format!("{cut_network}; or {quit}, then `{reopen}`")
     }
 }
 

@@ -43,6 +43,7 @@ States:
                     requested, but not confirmed by the server yet
   ..., needs you    the server needs a sign-in, your consent or approval, or a variable
   running?          may be out of date; `attach`, `watch` or `wait` updates it
+  running, quiet    connected, but no data for 20 seconds or more
   running, reconnecting
                     the connection is lost, and longhaul is restoring it
   running, offline  the server can't be reached; longhaul keeps trying
@@ -81,7 +82,7 @@ Contents:
 /// What `trace` shows and how to switch recording on.
 const TRACE_NOTES: &str = "\
 Recording is off by default. To switch it on:
-  --trace           with call, watch, tools, servers test and the screen: records every
+  --trace           with the screen or any command that contacts a server: records every
                     server in the session, until the keeper (or the --no-keeper process) exits
   trace = true      in [servers.NAME] of the configuration: that server, always
   :trace            on the screen: the task's server, until you enter it again
@@ -154,7 +155,7 @@ pub(super) enum CliCommand {
         /// The task; a unique prefix of its id is enough.
         id: Option<String>,
     },
-    /// Print a task's log, then follow it live; the exit code reflects its outcome.
+    /// Print a task's log, then follow it live; the exit code reflects the task's outcome.
     #[command(after_help = help("  longhaul watch q7m\n  longhaul watch q7m --new --json"))]
     Watch {
         /// The task; a unique prefix of its id is enough.
@@ -295,10 +296,10 @@ pub(super) struct EditArgs {
     /// Set a note; '' clears it.
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(super) note: Option<String>,
-    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h, or off.
+    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) idle_timeout: Option<Limit>,
-    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h, or off.
+    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h or off.
     #[arg(long, value_name = "D", value_parser = limit, group = "what")]
     pub(super) max_time: Option<Limit>,
 }
@@ -435,7 +436,7 @@ pub(super) struct LsArgs {
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
-    /// Only tasks started after this time (2026-11-20T06:00:00Z) or less than this long ago (10m, 2h, 7d).
+    /// Only tasks started since a time (2026-11-20T06:00:00Z) or within a period (10m, 2h, 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -479,7 +480,7 @@ pub(super) struct LogsArgs {
     /// Only the newest N lines.
     #[arg(short = 'n', value_name = "N", value_parser = whole_number)]
     pub(super) lines: Option<usize>,
-    /// Only entries after this time (2026-11-20T06:00:00Z) or less than this long ago (10m, 2h, 7d).
+    /// Only entries since a time (2026-11-20T06:00:00Z) or within a period (10m, 2h, 7d).
     #[arg(long, value_name = "T", value_parser = since)]
     pub(super) since: Option<Since>,
 }
@@ -506,7 +507,7 @@ pub(super) struct RmArgs {
     /// Restore removed tasks.
     #[arg(long)]
     pub(super) undo: bool,
-    /// Don't ask, even if calls or results are lost.
+    /// Don't ask, even if calls or results would be lost.
     #[arg(short, long)]
     pub(super) yes: bool,
     /// All tasks that finished more than this long ago, e.g. 7d.

@@ -118,7 +118,7 @@ pub(super) async fn follow(
         Err(fail) => {
             live.close();
             let flags = context.flags();
-            Err(fail.if_silent(|| format!("the call is {id}: longhaul watch {id}{flags}")))
+            Err(fail.if_silent(|| format!("the call is {id}: `longhaul watch {id}{flags}`")))
         }
     }
 }
@@ -425,12 +425,12 @@ impl Follower<'_, '_> {
                     let flags = self.context.flags();
                     let message = match &view.task.status {
                         Status::InputRequired => format!(
-                            "longhaul: {id} is asking a question; answer it: longhaul answer {id}{flags}"
+                            "longhaul: {id} is asking a question; answer it: `longhaul answer {id}{flags}`"
                         ),
                         ended if ended.is_settled() => format!(
-                            "longhaul: {id} finished before longhaul could detach: {status}; longhaul result {id}{flags} shows it"
+                            "longhaul: {id} finished before longhaul could detach: {status}; `longhaul result {id}{flags}` shows it"
                         ),
-                        _ => format!("longhaul: {id} is {status}; see longhaul show {id}{flags}"),
+                        _ => format!("longhaul: {id} is {status}; see `longhaul show {id}{flags}`"),
                     };
                     if view.task.status == Status::Completed {
                         self.context.info(&message);
@@ -445,7 +445,7 @@ impl Follower<'_, '_> {
                     let flags = self.context.flags();
                     let why = if_cut.reason.message();
                     self.context.warn(format!(
-                        "{id} pauses until longhaul runs again: {why}; continue it: longhaul attach {id}{flags}"
+                        "{id} pauses until longhaul runs again: {why}; continue it: `longhaul attach {id}{flags}`"
                     ));
                 }
                 print_id(self.context, self.printer)?;

@@ -137,7 +137,7 @@ pub(super) fn print_outcome(
                 format!("{} failed ({id})", task.title())
             }
             Some(TaskErrorKind::Refused) if is_busy => {
-                format!("{error}. Run it again: longhaul again {id}{flags}")
+                format!("{error}. Run it again: `longhaul again {id}{flags}`")
             }
             Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
             _ => format!("{} failed ({id}): {error}", task.title()),
@@ -147,7 +147,7 @@ pub(super) fn print_outcome(
             format!("{id} is lost: {reason}. Ask the tool for less data per call")
         }
         Status::Lost(_) => {
-            format!("{id} is lost: {reason}. Run it again: longhaul again {id}{flags}")
+            format!("{id} is lost: {reason}. Run it again: `longhaul again {id}{flags}`")
         }
         Status::Unknown(_) => {
             // Without a checkpoint or an event id there is nothing to look for.
@@ -155,12 +155,12 @@ pub(super) fn print_outcome(
                 .attempt()
                 .is_some_and(|attempt| attempt.cursors.newest.is_some());
             let look = if task.resumability.checkpoint || has_cursor {
-                format!("Find it: longhaul resume {id}{flags}; run it again")
+                format!("Find it: `longhaul resume {id}{flags}`; run it again")
             } else {
                 "Run it again".to_owned()
             };
             format!(
-                "{id} is unknown: {reason}. {look}: longhaul again {id}{flags}; remove it: longhaul rm {id}{flags}"
+                "{id} is unknown: {reason}. {look}: `longhaul again {id}{flags}`; remove it: `longhaul rm {id}{flags}`"
             )
         }
         Status::InputRequired => {

@@ -106,7 +106,9 @@ fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> CliRes
     check(context)?;
     let whole_id = |id: &str| {
         TaskId::parse(id).ok_or_else(|| {
-            CliError::usage(format!("{id:?} is not a complete task id; see longhaul ls"))
+            CliError::usage(format!(
+                "{id:?} is not a complete task id; see `longhaul ls`"
+            ))
         })
     };
     let attach = id.map(whole_id).transpose()?;

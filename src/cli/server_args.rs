@@ -30,7 +30,7 @@ pub(super) enum ServersCommand {
     /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
-    /// Allow an imported server to receive its environment variables.
+    /// Allow longhaul to send an imported server the environment variables that its entry names.
     #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
     Consent(ApproveServerArgs),
     /// Approve a stdio server after reviewing its command line.
@@ -62,7 +62,7 @@ pub(super) struct AddServerArgs {
 pub(super) struct ImportArgs {
     /// File to import [default: every known file in its usual place and in this directory]
     pub(super) file: Option<PathBuf>,
-    /// Allow the imported servers to receive their environment variables.
+    /// Allow longhaul to send the imported servers the environment variables that their entries name.
     #[arg(long)]
     pub(super) yes: bool,
 }

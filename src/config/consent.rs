@@ -20,12 +20,12 @@ pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> 
     Some(match &obstacle {
         ServerObstacle::Approval => (
             "needs-approval",
-            format!("stdio, {message}: longhaul servers approve {name}"),
+            format!("stdio, {message}: `longhaul servers approve {name}`"),
         ),
         ServerObstacle::Consent(variables) => (
             "needs-consent",
             format!(
-                "{message} for {}: longhaul servers consent {name}",
+                "{message} for {}: `longhaul servers consent {name}`",
                 variables.join(", ")
             ),
         ),

@@ -249,12 +249,13 @@ mod tests {
         };
         let id = "786512e2-9e0d-4c61-a1b2-5f0e12345678";
         let commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
+        let hash = "0a1b2c3d4e5f60718293a4b5c6d7e8f9";
         for line in [
-            format!("run lab/image@sha256:{commit}{}", &commit[..24]),
+            format!("run lab/image@sha256:{hash}{hash}"),
             format!("git+https://github.com/lab/server@{commit}"),
             format!("--rev {commit} --tenant={id} --project {id}"),
             "--model claude-sonnet-4-5-20250929 --data /srv/customer-12345-data-2026-11".to_owned(),
-            format!("/nix/store/{}-python3-3.11.9/bin/python3", &commit[..32]),
+            format!("/nix/store/{hash}-python3-3.11.9/bin/python3"),
             "--token ${TOKEN} --key $KEY".to_owned(),
         ] {
             assert_eq!(secret_in(&line), None, "{line}");

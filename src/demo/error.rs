@@ -17,6 +17,9 @@ pub enum DemoError {
         #[source]
         source: io::Error,
     },
+    /// Another program listens on the port.
+    #[error("port {0} is in use; choose another one with --port")]
+    PortInUse(u16),
     /// The server's database failed.
     #[error("could not use the demo server's database: {0}")]
     Database(#[from] rusqlite::Error),

@@ -159,8 +159,10 @@ fn remove_socket(path: &Path) {
 }
 
 fn bind(port: u16) -> Result<TcpListener, DemoError> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .map_err(DemoError::io(format!("listen on 127.0.0.1:{port}")))
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => DemoError::PortInUse(port),
+        _ => DemoError::io(format!("listen on 127.0.0.1:{port}"))(error),
+    })
 }
 
 /// Runs a demo server on this thread until it ends, and writes its URL as the first line of `out`.

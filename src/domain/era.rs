@@ -121,10 +121,10 @@ impl EraReason {
                 "in this revision, the tool keeps running when its connection closes; with MCP 2026-07-28 it would stop",
             ),
             Self::EventIds => Some(
-                "this tool's events have ids, so its stream can be resumed; with MCP 2026-07-28, a lost connection cancels a plain call",
+                "this tool's events have ids, so its stream can be resumed; with MCP 2026-07-28, a lost connection cancels a call that isn't a server task",
             ),
             Self::MayGiveIds => Some(
-                "a stream with event ids can be resumed; with MCP 2026-07-28, a lost connection cancels a plain call",
+                "a stream with event ids can be resumed; with MCP 2026-07-28, a lost connection cancels a call that isn't a server task",
             ),
             Self::NoIds => Some(
                 "this tool's events have no ids in older revisions, so its stream couldn't be resumed there either",

@@ -180,11 +180,11 @@ fn other_version(status: &KeeperStatus, ours: u32) -> String {
     let tasks = text::plural(*unsettled as u64, "unfinished task");
     if *contract > ours {
         format!(
-            "the keeper (process {pid}, longhaul {version}, {tasks}) is newer than this longhaul; update this one, or stop the keeper: longhaul keeper stop"
+            "the keeper (process {pid}, longhaul {version}, {tasks}) is newer than this longhaul; update this one, or stop the keeper: `longhaul keeper stop`"
         )
     } else {
         format!(
-            "the keeper (process {pid}, longhaul {version}) is older than this longhaul and has {tasks}; upgrade it (longhaul keeper upgrade) or stop it (longhaul keeper stop)"
+            "the keeper (process {pid}, longhaul {version}) is older than this longhaul and has {tasks}; upgrade it (`longhaul keeper upgrade`) or stop it (`longhaul keeper stop`)"
         )
     }
 }
@@ -249,7 +249,7 @@ pub enum KeeperError {
     #[error("process {} runs this session's calls itself, so there is no keeper; quit that process instead", .0.pid)]
     NotAKeeper(KeeperStatus),
     /// It is too old to be upgraded while it runs.
-    #[error("the keeper (process {}, longhaul {}) can't be upgraded while it runs; wait until its calls have ended, or stop it: longhaul keeper stop", .0.pid, text::clean_line(&.0.version))]
+    #[error("the keeper (process {}, longhaul {}) can't be upgraded while it runs; wait until its calls have ended, or stop it: `longhaul keeper stop`", .0.pid, text::clean_line(&.0.version))]
     CannotUpgrade(KeeperStatus),
     /// It hung up during an upgrade.
     #[error(

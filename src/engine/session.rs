@@ -331,7 +331,7 @@ impl OtherDriver {
         }
         self.watcher.look(snapshots, &options.paths, false);
         let text =
-            "the process that ran this session's calls has exited; this window runs them now";
+            "the process that ran this session's calls has exited; this process runs them now";
         let at = options.clock.now().wall;
         snapshots.notice(at, NoticeLevel::Info, text);
     }
@@ -350,9 +350,9 @@ impl OtherDriver {
         snapshots: &Snapshots,
         own: &mut OwnRequests,
     ) -> bool {
-        self.is_gone(snapshots);
         let is_command = options.purpose == SessionPurpose::Command;
         if !is_command {
+            self.is_gone(snapshots);
             let at = options.clock.now().wall;
             snapshots.notice(at, NoticeLevel::Warning, KEEPER_STOPPED);
         }

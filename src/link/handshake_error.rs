@@ -165,6 +165,9 @@ impl HandshakeError {
 }
 
 fn refused(name: &ServerName, url: &str, why: &str) -> String {
+    if server_url::is_process(url) {
+        return format!("{name} refused the MCP handshake ({why})");
+    }
     format!("{name} refused the MCP handshake at {url} ({why})")
 }
 

@@ -24,7 +24,7 @@ pub enum StoreError {
     )]
     NoHome,
     /// The path is not a regular file or directory of this user; a person has to check.
-    #[error("use {}: {why}; move it away or choose another place with --state-dir", path.display())]
+    #[error("use {}: {why}; move it away or choose another directory with --state-dir", path.display())]
     Refused {
         /// Where.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum StoreError {
         why: String,
     },
     /// The path cannot be opened or created.
-    #[error("open {}: {why}; {advice}choose another place with --state-dir", path.display())]
+    #[error("open {}: {why}; {advice}choose another directory with --state-dir", path.display())]
     CannotOpen {
         /// Where.
         path: PathBuf,
@@ -299,15 +299,15 @@ mod tests {
         for (kind, message) in [
             (
                 io::ErrorKind::StorageFull,
-                "open /s: the disk is full; free some space or choose another place with --state-dir",
+                "open /s: the disk is full; free some space or choose another directory with --state-dir",
             ),
             (
                 io::ErrorKind::PermissionDenied,
-                "open /s: permission denied; check its permissions or choose another place with --state-dir",
+                "open /s: permission denied; check its permissions or choose another directory with --state-dir",
             ),
             (
                 io::ErrorKind::NotADirectory,
-                "open /s: not a directory; choose another place with --state-dir",
+                "open /s: not a directory; choose another directory with --state-dir",
             ),
         ] {
             let error = StoreError::open_io(Path::new("/s"))(kind.into());

@@ -290,7 +290,7 @@ fn removing_a_server_keeps_its_running_call() {
 
     let removed = run(env.path(), &["servers", "remove", "lab", "--yes"]);
     assert_eq!(removed.code, Some(0), "{removed:#?}");
-    screen.wait_for_line(&["no longer in", "config.toml"]);
+    screen.wait_for_line(&["removed from", "config.toml"]);
     let burst = ["-s", "lab", "call", "send_burst", "count=1"];
     let refused = run(env.path(), &burst);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
@@ -300,7 +300,7 @@ fn removing_a_server_keeps_its_running_call() {
     let added = run(env.path(), &["servers", "add", "lab", &url]);
     assert_eq!(added.code, Some(0), "{added:#?}");
     screen.wait_until("the server is named again", |screen| {
-        !screen.contents().contains("no longer in")
+        !screen.contents().contains("removed from")
     });
     let called = run(env.path(), &burst);
     assert_eq!(called.code, Some(0), "{called:#?}");
@@ -369,7 +369,7 @@ fn an_open_screen_rereads_its_configuration() {
     configure(env.path(), &[server("build"), server("ci")].concat());
     screen.press("3");
     screen.wait_for_line(&["ci", "http://127.0.0.1:1/ci"]);
-    screen.wait_for_line(&["no longer in", "config.toml"]);
+    screen.wait_for_line(&["removed from", "config.toml"]);
     // A file that is no TOML is named with its line, once, and what was there stays.
     configure(env.path(), &[server("lab"), "x = \"\n".to_owned()].concat());
     screen.press("\u{1b}[I");
@@ -390,7 +390,7 @@ fn an_open_screen_rereads_its_configuration() {
         "the last is gone from the file, and the first is back",
         |screen| {
             let text = screen.contents();
-            text.matches("no longer in").count() == 2
+            text.matches("removed from").count() == 2
         },
     );
     screen.press("qq");

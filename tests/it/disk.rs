@@ -221,7 +221,10 @@ fn reports_a_disk_failure_at_start_with_the_path_and_a_fix() {
         for (disk, words) in [
             (Disk::Full, ["the disk is full", "free some space"]),
             (Disk::Errors, ["the disk reports an error", "could not"]),
-            (Disk::ReadOnly, ["read-only file system", "another place"]),
+            (
+                Disk::ReadOnly,
+                ["read-only file system", "another directory"],
+            ),
         ] {
             let bench = Bench::new();
             if has_session {

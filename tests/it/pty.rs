@@ -159,7 +159,7 @@ fn the_demo_moves_at_once_and_fits_every_terminal() {
     leave(&mut tui);
     assert!(tui.is_given_back());
     // Under a minute of work is left to the server, and the note says how to see it again.
-    tui.wait_for("to open the list again: longhaul demo");
+    tui.wait_for("to open the list again: `longhaul demo`");
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
         assert!(shell.screen().alternate_screen());
     }
     shell.press("\u{3}\u{3}");
-    shell.wait_for("to open the list again: longhaul demo");
+    shell.wait_for("to open the list again: `longhaul demo`");
     shell.press("exit 9\r");
     assert_eq!(shell.end().0, 9);
 }
@@ -453,7 +453,7 @@ fn captures_the_mouse_only_when_enabled() {
     shell.wait_for_line(&["the whole archive", "continues"]);
     assert_eq!(mouse(&shell), is_on);
     shell.press("\u{3}\u{3}");
-    shell.wait_for("to open the list again: longhaul demo");
+    shell.wait_for("to open the list again: `longhaul demo`");
     assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
     shell.press("exit 9\r");
     assert_eq!(shell.end().0, 9);

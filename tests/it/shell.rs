@@ -649,7 +649,7 @@ fn each_external_end_has_its_exit_code_and_a_resume_hint() {
         assert_eq!(played.outcome.exit, exit, "{outside:?}");
         let line = played.outcome.note.line;
         assert_eq!(
-            line.contains("to open the list again: longhaul"),
+            line.contains("to open the list again: `longhaul"),
             says,
             "{outside:?}: {line}"
         );

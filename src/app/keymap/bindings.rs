@@ -52,7 +52,7 @@ const fn bind(
 /// The default bindings.
 #[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open (failed, unknown or lost tasks: also recovery options)"),
+    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open; on a failed, unknown or lost task, also show recovery options"),
     bind(Action::Back, &["esc", "h", "left"], LEVELS, "", "back", "go back (never quits)"),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
@@ -94,7 +94,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines"),
     bind(Action::Wrap, &["w"], TASK, "wrap", "wrap", "wrap long lines"),
     bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown"),
-    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save, open", "save or open the selected block of the result (asks first)"),
+    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save or open the selected block of the result (asks first)"),
     bind(Action::Times, &["T"], TASK, "times", "times", "show or hide times in the log"),
     bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "show the tasks"),
     bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "show the tools of a server"),

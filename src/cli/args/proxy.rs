@@ -25,7 +25,8 @@ pub(in crate::cli) struct ProxyArgs {
 /// `wrap` and `unwrap`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WrapArgs {
-    /// The agent host: claude-code, claude-desktop, codex, cursor, vscode, gemini, goose, zed or opencode.
+    /// The agent host: claude-code, claude-desktop, codex, cursor, vscode, gemini, goose, zed or opencode; without it, only
+    /// list the servers.
     #[arg(value_name = "AGENT_HOST")]
     pub(in crate::cli) agent_host: Option<String>,
     /// Servers to change, by their names in the host's configuration [default: all]

@@ -58,10 +58,10 @@ pub(in crate::cli) struct StartArgs {
     /// Send the arguments even if they don't match the tool's schema.
     #[arg(long)]
     pub(in crate::cli) unchecked: bool,
-    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h, or off.
+    /// Give up after this long without activity, and ask the server to cancel: 90s, 10m, 2h or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) idle_timeout: Option<Limit>,
-    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h, or off.
+    /// Give up this long after the start, and ask the server to cancel: 90s, 10m, 2h or off.
     #[arg(long, value_name = "D", value_parser = limit)]
     pub(in crate::cli) max_time: Option<Limit>,
     /// How to handle questions from the server [default: ask]. `defaults` accepts the defaults, but asks if a required field has none. Without a terminal, longhaul doesn't ask: it exits with code 6 and leaves the question for `longhaul answer`

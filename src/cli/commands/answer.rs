@@ -81,7 +81,7 @@ fn answer_from_args(
         let (id, flags) = (&task.id, context.flags());
         let why = errors.join("; ");
         CliError::usage(format!(
-            "{why}. Nothing was sent; `longhaul answer {id}{flags}` shows the question"
+            "not sent: {why}; `longhaul answer {id}{flags}` shows the question"
         ))
     };
     if args.decline {
@@ -174,7 +174,7 @@ async fn send(
     context.answer(&document, &format!("{id}: answer saved ({outcome})"))?;
     if let Some(more) = more.filter(|more| more.key != question.key) {
         context.info(&format!(
-            "next question: {}; longhaul answer {id}{}",
+            "next question: {}; `longhaul answer {id}{}`",
             Elicitation::message_of(&more.request),
             context.flags()
         ));

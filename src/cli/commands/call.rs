@@ -207,12 +207,12 @@ async fn hand_over(
         error.if_silent(|| match reader.task(new.id.as_str()) {
             Ok(Lookup::One(_)) => {
                 format!(
-                    "the call was started as {0}: longhaul watch {0}{flags}",
+                    "the call was started as {0}: `longhaul watch {0}{flags}`",
                     new.id
                 )
             }
             _ => format!(
-                "the call may have started anyway, as {0}: longhaul show {0}{flags}",
+                "the call may have started anyway, as {0}: `longhaul show {0}{flags}`",
                 new.id
             ),
         })

@@ -290,7 +290,7 @@ fn check_view(
         }
         (ControlKind::Resuming, Status::InputRequired) => {
             let message = format!(
-                "{id} is waiting for your answer (longhaul answer {id}); nothing to resume"
+                "{id} is waiting for your answer (`longhaul answer {id}`); nothing to resume"
             );
             (exit_code_of(task), message)
         }

@@ -91,7 +91,7 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
         && unsaved > 0
     {
         let message = format!(
-            "the keeper was not stopped: it could not save {} yet. Free some disk space (saving is retried), or discard the changes: longhaul keeper stop --force{}",
+            "the keeper was not stopped: it could not save {} yet. Free some disk space (saving is retried), or discard the changes: `longhaul keeper stop --force{}`",
             text::plural(unsaved, "task"),
             context.flags()
         );

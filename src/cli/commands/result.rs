@@ -22,7 +22,7 @@ pub(in crate::cli) fn result(context: &mut Context<'_>, which: &ResultArgs) -> C
                 error.message()
             ),
             None if task.status == Status::InputRequired => format!(
-                "{0} has no result yet, because it is asking a question; answer it: longhaul answer {0}{1}",
+                "{0} has no result yet, because it is asking a question; answer it: `longhaul answer {0}{1}`",
                 task.id,
                 context.flags()
             ),
@@ -63,7 +63,7 @@ pub(in crate::cli) fn result(context: &mut Context<'_>, which: &ResultArgs) -> C
         if let Some(number) = format::first_media_block(&result) {
             let (id, flags) = (&task.id, context.flags());
             context.info(&format!(
-                "save it: longhaul result {id}{flags} --block {number} --out FILE"
+                "save it: `longhaul result {id}{flags} --block {number} --out FILE`"
             ));
         }
     }

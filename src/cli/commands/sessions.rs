@@ -147,7 +147,7 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<()> {
         let who = DriverLock::holder(paths);
         let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         return Err(CliError::usage(format!(
-            "{who} is using it; stop it first (if it is the keeper, with `longhaul keeper stop{flags}`)"
+            "{who} is using it; stop that process first (if it is the keeper: `longhaul keeper stop{flags}`)"
         )));
     };
     if !is_forced {

@@ -83,7 +83,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
         let asked_for = question.asked_for(&task.id);
         let asked_for = asked_for.map_or(String::new(), |asked_for| format!("{asked_for}; "));
         let line = format!(
-            "{} ({asked_for}since {}; `longhaul answer {}{flags}` shows it)",
+            "{} ({asked_for}asked {}; `longhaul answer {}{flags}` shows it)",
             Elicitation::message_of(&question.request),
             when(question.asked_at),
             task.id

@@ -100,7 +100,9 @@ fn print_ended(context: &mut Context<'_>, reader: &mut Reader, task: &Task) -> C
         context.print(&format!("{} {}{reason}", task.id, task.state_label()))?;
         if task.status == Status::InputRequired {
             let (id, flags) = (&task.id, context.flags());
-            context.warn(format!("{id} has a question: longhaul answer {id}{flags}"));
+            context.warn(format!(
+                "{id} has a question: `longhaul answer {id}{flags}`"
+            ));
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ pub(super) enum WithheldError {
     #[error("{0}")]
     NoConsent(String),
     #[error(
-        "{0} is a stdio server, but its command is not in this configuration, or this process is read-only; to add it: longhaul servers add {0} -- COMMAND"
+        "{0} is a stdio server, but its command is not in this configuration, or this process is read-only; to add it: `longhaul servers add {0} -- COMMAND`"
     )]
     NoProgram(ServerName),
     #[error(

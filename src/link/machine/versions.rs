@@ -153,7 +153,7 @@ impl Link {
             if self.has_requests_out() {
                 return;
             }
-            self.legacy_sse_ended("it is started again in another revision");
+            self.legacy_sse_ended("it was restarted with another MCP revision");
         }
         self.negotiation.pinned = asked.or(self.config.choice.version);
         self.negotiate_with(step);

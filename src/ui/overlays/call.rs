@@ -88,9 +88,9 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     let is_on = at == last;
     let label = match last {
         0 if state.servers.is_empty() => "URL: ",
-        0 => "URL of another server: ",
+        0 => "name or URL: ",
         _ if last < state.servers.len() => "filter: ",
-        _ => "URL of another server: ",
+        _ => "name or URL: ",
     };
     let has_cursor = is_on || !form.url.is_empty();
     let typed = typed::field(
@@ -107,7 +107,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     let help = if state.servers.is_empty() {
         "Type the URL of an HTTP server, such as https://lab.example/mcp."
     } else {
-        "Type a name to filter, or the URL of another server."
+        "Type a name to filter the list, or the URL of a new server."
     };
     let (lines, role) = problems(form, usize::from(columns), help);
     window.put_text(0, y, lines, role);

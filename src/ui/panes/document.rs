@@ -85,7 +85,7 @@ pub(super) fn document(
     if below == 0 && document.is_cut && rows > 0 {
         let id = &task_row.view.task.id;
         let flags = &state.setup.flags;
-        let note = format!(" truncated; full text: longhaul result {id}{flags}");
+        let note = format!(" truncated; full text: `longhaul result {id}{flags}`");
         region.put_note(rows - 1, note);
     } else {
         region.put_more_below(below);

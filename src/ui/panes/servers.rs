@@ -94,12 +94,13 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
     let gone_from = server
         .gone_from
         .as_ref()
-        .map(|file| format!("no longer in {file}: running calls continue, new calls are blocked"));
+        .map(|file| format!("removed from {file}: running calls continue, new calls are blocked"));
     let urgent = match &server.state {
         LinkState::Down { why, since, .. } => {
             let age = text::span(now.wall.since(*since));
             Some(format!("down for {age}: {why}"))
         }
+        _ if gone_from.is_some() => None,
         _ => server_needs(state, server),
     };
     let all = [gone_from, urgent, Some(parts.join(", "))];

@@ -106,7 +106,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
     news(&mut screen, morning().remove(3));
     screen.keys("q");
     let note = ExitNote {
-        line: "quit: 1 continues; to open the list again: longhaul".to_owned(),
+        line: "quit: 1 continues; to open the list again: `longhaul`".to_owned(),
         stops_keeper: false,
     };
     assert_eq!(screen.state.exit_note(), Some(&note));
@@ -2396,7 +2396,7 @@ fn finds_a_server_by_name_and_takes_other_text_as_a_url() {
     assert!(
         screen
             .draw()
-            .contains("URL of another server: http://127.0.0.1:9/mcp")
+            .contains("name or URL: http://127.0.0.1:9/mcp")
     );
     screen.todo.clear();
     screen.keys("enter");

@@ -151,7 +151,7 @@ fn a_large_result_is_shown_whole_and_searched() {
     assert!(
         screen
             .draw()
-            .contains("truncated; full text: longhaul result c5b8yp")
+            .contains("truncated; full text: `longhaul result c5b8yp")
     );
 }
 

@@ -76,7 +76,7 @@ pub(super) fn adopt_checkpoints(
     }
     if offers.is_empty() {
         let message = format!(
-            "nothing to import: {} lists no unfinished tasks of client {client_id}, or they are already in this session",
+            "nothing to import: {} lists no unfinished tasks of client {client_id} that this session doesn't already have",
             server.name
         );
         context.info(&message);
@@ -84,7 +84,7 @@ pub(super) fn adopt_checkpoints(
     }
     for offer in &offers {
         let message = format!(
-            "would continue {} {} on {}, calling it only once no other client is working on it; current state: {}",
+            "would continue {} {} on {}, but not while another client is working on it; current state: {}",
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
@@ -92,7 +92,7 @@ pub(super) fn adopt_checkpoints(
         );
         context.report(&message);
     }
-    let refusal = "nothing was imported; use --yes to import them";
+    let refusal = "not imported; rerun with --yes to import";
     must_confirm(context, args.yes, "import them? y/N", refusal)?;
     start_calls(context, reader, server, offers)
 }

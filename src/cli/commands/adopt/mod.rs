@@ -49,7 +49,7 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Cli
         };
         if ids.is_empty() {
             let message = format!(
-                "nothing to import: {name} lists no tasks, or they are already in this session"
+                "nothing to import: {name} lists no tasks that this session doesn't already have"
             );
             context.info(&message);
         }
@@ -115,7 +115,7 @@ fn adopt_from_file(
         );
         context.report(&message);
     }
-    let refusal = "nothing was continued; rerun with --yes to continue them";
+    let refusal = "not continued; rerun with --yes to continue";
     must_confirm(context, args.yes, "continue them? y/N", refusal)?;
     checkpoints::start_calls(context, reader, server, offers)
 }

@@ -196,7 +196,7 @@ pub(super) fn configuration(context: &Context<'_>, checks: &mut Checks) {
                 checks.warning(
                     format!("[defaults] has server = {default:?}, but no such server is known"),
                     format!(
-                        "correct it, or add the server: longhaul servers add {} URL",
+                        "correct it, or add the server: `longhaul servers add {} URL`",
                         text::shell_word(default)
                     ),
                 );

@@ -63,7 +63,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
 fn http(context: &Context<'_>, name: &str, url: &str) -> CliResult<Endpoint> {
     let url = server_url::parse(url).map_err(|why| {
         CliError::usage(format!(
-            "invalid server URL: {why}; for a stdio server: longhaul servers add {name} -- COMMAND"
+            "invalid server URL: {why}; for a stdio server: `longhaul servers add {name} -- COMMAND`"
         ))
     })?;
     let mut headers = Vec::new();

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::Document;
-use crate::domain::{ContentBlock, HistoryEntry, TaskId, UrlPreview, is_markdown_type, text};
+use crate::domain::{
+    ContentBlock, HistoryEntry, HistoryEvent, TaskId, UrlPreview, is_markdown_type, text,
+};
 
 /// History entries of one task in memory; older ones stay in the session file and are counted.
 const MAX_ENTRIES: usize = 2_000;
@@ -17,9 +19,9 @@ const MAX_RESULT_BYTES: usize = 16 << 20;
 /// The newest entries of a task's history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskLog {
-    /// Oldest first.
+    /// Oldest first; each line of a log message is an entry.
     pub entries: VecDeque<HistoryEntry>,
-    /// Older entries that are only in the session file.
+    /// Older lines that are only in the session file.
     pub dropped: u64,
     /// The task's `saved_seq` when the last read was requested.
     pub(super) asked_at: u64,
@@ -39,7 +41,8 @@ impl TaskLog {
         self.dropped = self.dropped.saturating_add(dropped);
         let newest = self.newest();
         let mut added = 0;
-        for entry in entries.into_iter().filter(|entry| entry.seq > newest) {
+        let new = entries.into_iter().filter(|entry| entry.seq > newest);
+        for entry in new.flat_map(lines_of) {
             self.entries.push_back(entry);
             added += 1;
             if self.entries.len() > MAX_ENTRIES {
@@ -49,6 +52,23 @@ impl TaskLog {
         }
         added
     }
+}
+
+/// An entry, or the lines of a log message as entries.
+fn lines_of(mut entry: HistoryEntry) -> Vec<HistoryEntry> {
+    let HistoryEvent::Log { data, .. } = &mut entry.what else {
+        return vec![entry];
+    };
+    let text = std::mem::take(data);
+    let lines = text.trim_end().split('\n');
+    let with = |line: &str| {
+        let mut entry = entry.clone();
+        if let HistoryEvent::Log { data, .. } = &mut entry.what {
+            *data = line.trim_end_matches('\r').replace('\t', "    ");
+        }
+        entry
+    };
+    lines.map(with).collect()
 }
 
 /// The most parts of a result that can be saved or opened on the screen; the command line can save any.

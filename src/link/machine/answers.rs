@@ -181,7 +181,8 @@ impl Link {
     fn logged(&mut self, task: Option<&TaskId>, event_id: Option<&str>, line: HistoryEvent) {
         let of = task
             .cloned()
-            .or_else(|| self.task_of_standalone_log(event_id));
+            .or_else(|| self.task_of_standalone_log(event_id))
+            .or_else(|| self.task_of_shared_log());
         if let Some(active) = of.and_then(|id| self.tasks.get_mut(&id)) {
             if let Some(event_id) = event_id.filter(|_| task.is_none()) {
                 active.ids.add(event_id);

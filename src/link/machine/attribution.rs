@@ -7,6 +7,7 @@
 //! | a question of a stdio server | [`Link::calls_of_one_host`]: all calls, if one host made them |
 //! | a question while other requests of hosts are open | [`Link::forward_asking`]: those requests |
 //! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
+//! | a log line on the only stream of a stdio or HTTP+SSE server | [`Link::task_of_shared_log`]: the newest call |
 //! | a log line of a stdio server, for its host | [`Link::task_of_process_log`]: the newest call of the only host |
 //! | anything else on the only stream of a stdio or HTTP+SSE server | [`Link::only_active_task`] |
 
@@ -134,6 +135,18 @@ impl Link {
         let (id, active) = in_session.next()?;
         let is_new = event_id.is_none_or(|event_id| !active.ids.knows(event_id));
         (is_new && in_session.next().is_none()).then(|| id.clone())
+    }
+
+    /// The newest call that is out, which most likely caused a log line on the one stream that all calls share.
+    pub(super) fn task_of_shared_log(&self) -> Option<TaskId> {
+        self.legacy_sse.as_ref()?;
+        let is_out = |(_, active): &(&TaskId, &ActiveTask)| {
+            !active.is_settled() && active.is_active() && active.attempt().is_some()
+        };
+        let newest = self.tasks.iter().filter(is_out);
+        let newest =
+            newest.max_by_key(|(_, active)| (!active.was_cancelled(), active.task.created_at));
+        newest.map(|(id, _)| id.clone())
     }
 
     /// A call of the only host with calls, if there is one: a program's log message is for this host.

@@ -5,6 +5,7 @@
 //!
 //! Source: MCP 2024-11-05, basic/transports, HTTP with SSE; MCP 2025-11-25, basic/transports, backwards compatibility.
 
+use super::answers::Belongs;
 use crate::{
     domain::{Mono, ServerConfig},
     link::{
@@ -41,13 +42,23 @@ impl Link {
         for (id, active) in &mut self.tasks {
             if matches!(active.stream, StreamState::Open { .. }) && is_heard_of(id) {
                 active.heard(now);
-                active.activity.last_news = now.mono;
+                if !is_process {
+                    active.activity.last_news = now.mono;
+                }
             }
         }
         match arrival {
             ExchangeEvent::Event { data, .. } => {
                 self.in_flight.last_traffic = now.mono;
-                self.read(of.as_ref(), None, &data);
+                let belongs = self.read(of.as_ref(), None, &data);
+                let active = of.and_then(|id| self.tasks.get_mut(&id));
+                // The response to another request is no news of the call.
+                if is_process
+                    && belongs != Belongs::Elsewhere
+                    && let Some(active) = active
+                {
+                    active.activity.last_news = now.mono;
+                }
             }
             ExchangeEvent::ResponseTooLarge { request_id, cap } => {
                 self.response_too_large(&request_id, cap);

@@ -42,7 +42,7 @@ pub(super) fn newest_lines(region: &mut Region<'_>, state: &State, task_row: &Ta
     let theme = region.theme;
     let columns = usize::from(region.columns());
     let shown = recent().filter(|entry| !has_words || !is_step(entry));
-    let lines = shown.map(|entry| entry_lines(theme, state, entry, columns, EntryLayout::OneLine));
+    let lines = shown.map(|entry| entry_lines(theme, state, entry, columns, false));
     region.put_lines(0, 0, lines.flatten());
 }
 
@@ -79,12 +79,8 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
     let rows = region.rows();
     let body = usize::from(if rows > 1 { rows - 1 } else { rows });
     let style = TextStyle::of(state);
-    let layout = if style.is_wrapping {
-        EntryLayout::Wrapped
-    } else {
-        EntryLayout::Lines
-    };
-    let lines_of = |entry: &HistoryEntry| entry_lines(theme, state, entry, columns, layout);
+    let lines_of =
+        |entry: &HistoryEntry| entry_lines(theme, state, entry, columns, style.is_wrapping);
     // At the top, a row is left for the note on older lines.
     let entry_rows = body.saturating_sub(usize::from(log.dropped > 0));
     let back = full_page(log, state.detail.scroll, entry_rows, |entry| {
@@ -153,93 +149,33 @@ fn log_footer(region: &mut Region<'_>, state: &State, back: usize) {
     }
 }
 
-/// The most lines of one entry that are shown.
-const MAX_LINES: usize = 500;
-
-/// The width of the level in front of a log message.
-const LEVEL_COLUMNS: usize = 6;
-
-/// On how many lines an entry is shown.
-#[derive(Clone, Copy, PartialEq)]
-enum EntryLayout {
-    OneLine,
-    /// On the lines that the server made.
-    Lines,
-    /// On these, and long ones are wrapped.
-    Wrapped,
-}
-
-/// An entry's lines.
+/// An entry's lines; several only if it is wrapped. A connection change is a separator line.
 fn entry_lines(
     theme: Theme,
     state: &State,
     entry: &HistoryEntry,
     columns: usize,
-    layout: EntryLayout,
+    is_wrapping: bool,
 ) -> Vec<Line<'static>> {
-    let (mut first, mut more) = (None, "");
-    if layout != EntryLayout::OneLine
-        && let HistoryEvent::Log {
-            level,
-            logger,
-            data,
-        } = &entry.what
-        && let Some((line, rest)) = data.trim_end().split_once('\n')
-    {
-        let (level, logger, data) = (*level, logger.clone(), line.to_owned());
-        let what = HistoryEvent::Log {
-            level,
-            logger,
-            data,
-        };
-        first = Some(HistoryEntry {
-            what,
-            event_id: None,
-            ..*entry
-        });
-        more = rest;
-    }
-    let is_wrapping = layout == EntryLayout::Wrapped;
-    let (spans, indent) = entry_spans(theme, state, first.as_ref().unwrap_or(entry));
-    let style = spans.last().map_or(Style::default(), |span| span.style);
+    let (spans, indent) = entry_spans(theme, state, entry);
     let mut line = Line::from(spans);
     if matches!(entry.what, HistoryEvent::Contact { .. }) {
-        // A separator.
         let rest = columns.saturating_sub(line.width() + 1).min(12);
         let rest = format!(" {}", theme.glyphs.line.repeat(rest));
         line.push_span(theme.span(rest, Role::Warning));
-        return vec![line];
+    } else if is_wrapping && line.width() > columns {
+        let style = line
+            .spans
+            .last()
+            .map_or(Style::default(), |span| span.style);
+        let lines = wrap_hanging(&plain(&line.spans), columns, indent).into_iter();
+        let hanging = |(index, text): (usize, String)| {
+            let lead = if index == 0 { 0 } else { indent };
+            Line::from(vec![Span::raw(" ".repeat(lead)), Span::styled(text, style)])
+        };
+        return lines.enumerate().map(hanging).collect();
     }
-    let mut lines = wrapped(line, columns, indent, is_wrapping);
-    for text in more.lines().take(MAX_LINES) {
-        let lead = " ".repeat(indent + LEVEL_COLUMNS);
-        let text = Span::styled(text::clean_line(text).into_owned(), style);
-        let line = Line::from(vec![Span::raw(lead), text]);
-        lines.extend(wrapped(line, columns, indent + LEVEL_COLUMNS, is_wrapping));
-    }
-    lines
-}
-
-/// A line, broken into several where `is_wrapping` and it is too long.
-fn wrapped(
-    line: Line<'static>,
-    columns: usize,
-    indent: usize,
-    is_wrapping: bool,
-) -> Vec<Line<'static>> {
-    if !is_wrapping || line.width() <= columns {
-        return vec![line];
-    }
-    let style = line
-        .spans
-        .last()
-        .map_or(Style::default(), |span| span.style);
-    let lines = wrap_hanging(&plain(&line.spans), columns, indent).into_iter();
-    let hanging = |(index, text): (usize, String)| {
-        let lead = if index == 0 { 0 } else { indent };
-        Line::from(vec![Span::raw(" ".repeat(lead)), Span::styled(text, style)])
-    };
-    lines.enumerate().map(hanging).collect()
+    vec![line]
 }
 
 /// An entry as styled text, and the indent of its continuation lines.

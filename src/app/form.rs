@@ -432,7 +432,7 @@ impl FormField {
             (FormValue::Toggle(value), _) => {
                 *value = match *value {
                     None => Some(forward),
-                    Some(value) if value == forward && can_be_left_out => None,
+                    Some(value) if value != forward && can_be_left_out => None,
                     Some(value) => Some(!value),
                 };
             }

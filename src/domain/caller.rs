@@ -57,6 +57,9 @@ pub struct HostProfile {
     pub resources: BTreeSet<String>,
     /// The least severe log messages that it has asked for.
     pub log_level: Option<LogLevel>,
+    /// Whether it may know the lists of the server from an earlier driver.
+    #[serde(default)]
+    pub knows_lists: bool,
 }
 
 impl HostProfile {

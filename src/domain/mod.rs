@@ -44,6 +44,7 @@ mod timeline;
 mod tool;
 mod traffic;
 mod view;
+pub mod wrap;
 
 pub use self::call::{Checkpoint, Limits, NewCall, ServerRef};
 pub use self::caller::{

@@ -21,7 +21,7 @@ use super::{
     task_index::TaskIndex,
 };
 use crate::domain::{
-    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion, RequestError,
+    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Phase, Program, ProtocolVersion, RequestError,
     ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
 };
 
@@ -217,6 +217,14 @@ impl Link {
     /// Whether something here has not come to its end.
     pub fn has_unsettled(&self) -> bool {
         self.tasks.values().any(|active| !active.is_settled())
+    }
+
+    /// Whether an unsettled task depends on how the server is reached: one that waits to be sent does not.
+    pub fn has_sent(&self) -> bool {
+        let is_waiting =
+            |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
+        let mut open = self.tasks.values().filter(|active| !active.is_settled());
+        !open.all(is_waiting)
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].

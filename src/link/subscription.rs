@@ -55,6 +55,11 @@ impl TaskSubscription {
         self.has_lists = has_lists;
     }
 
+    /// Hosts may know lists from before there was one.
+    pub(super) fn missed_lists(&mut self) {
+        self.has_gap = true;
+    }
+
     /// Returns whether changes of lists were missed before the server began to tell of them again.
     pub(super) fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)

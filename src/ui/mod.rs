@@ -14,7 +14,6 @@ mod region;
 mod spans;
 mod theme;
 mod view;
-mod wrap;
 
 pub use view::view;
 
@@ -22,3 +21,5 @@ pub use view::view;
 use glyphs::Glyphs;
 use region::Region;
 use theme::{Role, Theme};
+
+use crate::domain::wrap;

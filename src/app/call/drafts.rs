@@ -13,9 +13,9 @@ pub(super) fn keep_draft(state: &mut State, form: &CallForm) {
         state.dialogs.drafts.insert(key, form.clone());
         return;
     }
-    if let Some(draft) = state.dialogs.drafts.remove(&key)
-        && draft.has_same_input(form)
-    {
+    let draft = state.dialogs.drafts.get(&key);
+    if draft.is_some_and(|draft| draft.has_same_input(form)) {
+        state.dialogs.drafts.remove(&key);
         return state.reply("draft discarded");
     }
     if form.has_input() {

@@ -7,7 +7,7 @@ use crate::{
     },
     domain::{
         Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId,
-        UrlPreview, text,
+        UrlPreview, text, wrap::wrap,
     },
 };
 
@@ -102,9 +102,10 @@ pub(in crate::app) fn question_key(
             let link = form.link.as_ref().map(UrlPreview::full_url);
             let message = text::clean_block(&form.elicitation.message);
             let lines = message.lines().map(str::to_owned).chain(link);
-            state
-                .dialogs
-                .open_page("Question".to_owned(), lines.collect());
+            // The page scrolls by lines, so none may be longer than a row.
+            let columns = usize::from(state.size.0.min(92)).saturating_sub(8).max(1);
+            let rows = lines.flat_map(|line| wrap(&line, columns)).collect();
+            state.dialogs.open_page("Question".to_owned(), rows);
         }
         Some(Action::CopyPage) => {
             if let Some(link) = &form.link {

@@ -266,8 +266,7 @@ impl Driver<'_> {
 
     /// Applies what had to wait for the end of calls.
     pub(super) fn apply_waiting_config(&mut self, now: Stamp) {
-        let is_free =
-            |linked: &&Linked| linked.config_waits.is_some() && !linked.link.has_unsettled();
+        let is_free = |linked: &&Linked| linked.config_waits.is_some() && !linked.link.has_sent();
         let free = self.links.iter().filter(is_free);
         for name in free
             .map(|linked| linked.link.record().name.clone())

@@ -89,10 +89,11 @@ impl Link {
                 None => self.retry_auth(),
             }
         }
-        if let Some(choice) = config.protocol {
+        if config.protocol.is_some() || self.config.choice.is_configured {
+            let removed = self.record.pinned_version;
             self.choose(Choice {
-                version: choice.0,
-                is_configured: true,
+                version: config.protocol.map_or(removed, |choice| choice.0),
+                is_configured: config.protocol.is_some(),
             })?;
         }
         self.change_program(config.program.as_ref())
@@ -124,7 +125,7 @@ impl Link {
             // What was found out under a choice is not what survives.
             None => self.config.choice.version.is_some() && self.record.version.is_some(),
         };
-        if is_new && self.has_unsettled() {
+        if is_new && self.has_sent() {
             return Err(ConfigureError::VersionInUse {
                 name: self.record.name.clone(),
                 used: self.session_version(),
@@ -146,6 +147,11 @@ impl Link {
             self.close_legacy_sse();
             self.connection = ConnectionState::Disconnected;
         }
+        if !self.record.is_initialized {
+            // What it refused was perhaps the other revision.
+            self.reachability = Reachability::new(self.now);
+            self.session.handshake_tries = 0;
+        }
         self.negotiation = Negotiation::new(self.config.choice, &self.record);
         self.record_changed();
         Ok(())
@@ -159,7 +165,7 @@ impl Link {
     pub fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
         let is_awaited = |in_flight: &InFlight| in_flight.kind.is_awaited();
-        if self.has_unsettled() || self.in_flight.values().any(is_awaited) {
+        if self.has_sent() || self.in_flight.values().any(is_awaited) {
             return Err(ConfigureError::UrlInUse {
                 name,
                 used: server_url::redacted(&self.record.url).into_owned(),

@@ -44,6 +44,10 @@ impl Link {
         let count = self.hosts.count_with_roots();
         let before = std::mem::replace(&mut self.hosts.profiles, profiles);
         self.hosts.since = self.now.mono;
+        if self.hosts.profiles.iter().any(|host| host.knows_lists) {
+            self.hosts.know_lists = true;
+            self.subscription.missed_lists();
+        }
         if !self.is_listened_to() {
             self.hosts.notifications.clear();
         }

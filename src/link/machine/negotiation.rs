@@ -278,16 +278,18 @@ impl Link {
             }
             return;
         }
+        let unsupported = |version: ProtocolVersion| {
+            let label = version.label();
+            format!("it doesn't support MCP {label}, which was requested: {because}")
+        };
         if let Some(version) = self.negotiation.pinned {
-            let why = format!(
-                "it doesn't support MCP {}, which was requested: {because}",
-                version.label()
-            );
-            return self.refused_for_good(why);
+            return self.refused_for_good(unsupported(version));
         }
         self.record.modern = ModernSupport::Refused;
         if self.has_session() {
-            return self.keep_session();
+            self.keep_session();
+            // Beside a session, only single requests ask for this revision.
+            return self.refuse_version(MODERN, &unsupported(MODERN));
         }
         self.negotiation.second_best = None;
         if !self.negotiation.count_refusal() {

@@ -116,6 +116,7 @@ impl Proxy {
     pub(super) fn driver_changed(&mut self) {
         self.is_undriven = false;
         if self.introduction.is_some() {
+            self.host.profile.knows_lists = true;
             self.ask(Asked::Introduce(None), self.introduce());
             self.repeat_server_state();
         }

@@ -192,13 +192,17 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     ]);
     window.put(0, 0, title);
     let available = usize::from(columns).max(1);
-    let impact = impact_lines(state, form, available);
-    let (status_lines, status_role, status_rows) = status_text(form, available);
-    let status_rows = u16::try_from(status_rows).unwrap_or(1);
-    let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let rows = window.rows();
     // When space is short, the fields get it.
     let is_tight = rows < form_rows(state, form, available);
+    let mut impact = impact_lines(state, form, available);
+    if is_tight && !form.errors.is_empty() {
+        // The errors say that the same key sends it unchecked.
+        impact.clear();
+    }
+    let (status_lines, status_role, status_rows) = status_text(form, available);
+    let status_rows = u16::try_from(status_rows).unwrap_or(1);
+    let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     let description = form.tool.as_ref().filter(|_| !is_tight);
     let description = description.and_then(|tool| tool.description.as_deref());

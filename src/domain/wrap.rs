@@ -1,14 +1,14 @@
 //! Breaks text into lines.
 
-use crate::domain::text;
+use super::text;
 
 /// Cleans text and wraps it to `columns`, at blanks if possible.
-pub(in crate::ui) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     wrap_hanging(text, columns, 0)
 }
 
 /// Like [`wrap`], to at most `rows` lines; `more` marks what is left out.
-pub(in crate::ui) fn wrap_to(all: &str, columns: usize, rows: usize, more: &str) -> Vec<String> {
+pub fn wrap_to(all: &str, columns: usize, rows: usize, more: &str) -> Vec<String> {
     let mut lines = wrap(all, columns);
     let left_out = lines.get(rows).cloned();
     lines.truncate(rows);
@@ -19,7 +19,7 @@ pub(in crate::ui) fn wrap_to(all: &str, columns: usize, rows: usize, more: &str)
 }
 
 /// Like [`wrap`], with continuation lines shorter by `indent`.
-pub(in crate::ui) fn wrap_hanging(content: &str, columns: usize, indent: usize) -> Vec<String> {
+pub fn wrap_hanging(content: &str, columns: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut used = 0;

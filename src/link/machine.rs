@@ -324,9 +324,7 @@ impl Link {
 
     /// Whether the call of a task is not saved yet.
     pub fn is_starting(&self, id: &TaskId) -> bool {
-        self.tasks
-            .get(id)
-            .is_some_and(|active| active.intent.is_some())
+        self.tasks.get(id).is_some_and(|it| it.intent.is_some())
     }
 
     /// A task that this machine holds.

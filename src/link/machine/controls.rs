@@ -305,11 +305,8 @@ impl Link {
         {
             self.send_cancel(id);
         }
-        let Some(active) = self.tasks.get_mut(id) else {
-            return;
-        };
-        let is_over = |control: &PendingControl| now.mono >= control.until;
-        if active.control.as_ref().is_some_and(is_over) {
+        let control = self.tasks.get(id).and_then(|it| it.control.as_ref());
+        if control.is_some_and(|control| now.mono >= control.until) {
             self.control_timed_out(id);
         }
     }

@@ -218,9 +218,7 @@ impl Link {
     pub(super) fn program_ends_at(&self) -> Option<Mono> {
         let stays = self.config.stop_when_idle;
         let stays = stays.unwrap_or(ServerConfig::STOP_WHEN_IDLE);
-        self.schedule
-            .program_idle_since
-            .map(|since| since.after(stays))
+        Some(self.schedule.program_idle_since?.after(stays))
     }
 
     /// Whether the program has not yet answered all requests.

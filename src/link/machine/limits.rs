@@ -30,13 +30,8 @@ impl Link {
         // The silence after a cancel is not a failure.
         let counts = is_in_contact && Self::cancel_ends(active).is_none();
         let idle = active.task.options.limits.idle.filter(|_| counts)?;
-        Some(
-            active
-                .activity
-                .last_news
-                .max(active.activity.contact_since)
-                .after(idle),
-        )
+        let since = active.activity.last_news.max(active.activity.contact_since);
+        Some(since.after(idle))
     }
 
     pub(super) fn step_limits(&mut self, id: &TaskId) {

@@ -198,11 +198,8 @@ impl Link {
     /// The server answered, and will keep answering like that.
     fn refused_for_good(&mut self, why: String) {
         self.negotiation.retry_with = None;
-        if let Some(version) = self
-            .negotiation
-            .pinned
-            .filter(|_| self.negotiation.pinned != self.config.choice.version)
-        {
+        let pinned = self.negotiation.pinned;
+        if let Some(version) = pinned.filter(|_| pinned != self.config.choice.version) {
             return self.refuse_version(version, &why);
         }
         self.handshake_failed(&HandshakeError::Incompatible { why });
@@ -493,23 +490,17 @@ impl Link {
 
     /// Whether a refusal shows that the server is not what it was taken for.
     pub(super) fn disproves_era(is_modern: bool, refusal: &HttpError) -> bool {
-        let is_known = refusal.error.as_ref().is_some_and(|error| {
-            matches!(
-                error.code,
-                HEADER_MISMATCH
-                    | MISSING_CAPABILITY
-                    | UNSUPPORTED_VERSION
-                    | -32601
-                    | -32602
-                    | -32603
-            )
-        });
+        let code = refusal.error.as_ref().map(|error| error.code);
         if !is_modern {
-            let says_modern = |code| matches!(code, HEADER_MISMATCH | UNSUPPORTED_VERSION);
-            let code = refusal.error.as_ref().map(|error| error.code);
-            return refusal.status == 400 && code.is_some_and(says_modern);
+            let says_modern = matches!(code, Some(HEADER_MISMATCH | UNSUPPORTED_VERSION));
+            return refusal.status == 400 && says_modern;
         }
-        !is_known && matches!(refusal.status, 400 | 404 | 405 | 410)
+        let is_of_mcp = matches!(
+            code,
+            Some(HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
+        );
+        let is_of_rpc = matches!(code, Some(-32603..=-32601));
+        !is_of_mcp && !is_of_rpc && matches!(refusal.status, 400 | 404 | 405 | 410)
     }
 
     /// The server is negotiated with again: what was believed of it does not hold.
@@ -531,10 +522,8 @@ impl Link {
         self.negotiation.go_to(NegotiationStep::Discover);
         self.record_changed();
         if self.session.handshake_tries > 0 {
-            self.back_off(
-                said.unwrap_or("it speaks no known protocol").to_owned(),
-                None,
-            );
+            let why = said.unwrap_or("it speaks no known protocol");
+            self.back_off(why.to_owned(), None);
         }
         self.note_session_over();
         self.schedule.needs_advance = true;

@@ -66,10 +66,6 @@ impl Link {
     pub(super) fn stream_refused(&mut self, id: &TaskId, sent_in: u64, refusal: &HttpError) {
         let has_session = self.record.session.is_some();
         let is_of_another = sent_in != self.record.session_number || !self.record.is_initialized;
-        let Some(active) = self.tasks.get_mut(id) else {
-            return;
-        };
-        active.saving.is_shown_stale = true;
         if self.recheck_refused(id, refusal) {
             return;
         }
@@ -137,9 +133,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let is_here = active.attempt().is_some_and(|attempt| {
-            self.record.is_initialized && attempt.session_number == self.record.session_number
-        });
+        let is_here =
+            self.record.is_initialized && active.is_of_session(self.record.session_number);
         if meant == Refused::Resumption && !is_here {
             return self.out_of_stream(id, Status::Unknown(UnknownReason::NoReplay));
         }
@@ -170,9 +165,7 @@ impl Link {
         active.recovery.note_try();
         active.recovery.not_before = refusal.retry_after.map(|wait| self.now.mono.after(wait));
         if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
-            let server_text = Some(status);
-            let reason = LostReason::ReplayGone { server_text };
-            return self.out_of_stream(id, Status::Lost(reason));
+            return self.refused_for_long(id, Some(status));
         }
         self.ask_later(id);
     }
@@ -237,10 +230,8 @@ impl Link {
 
     /// The server refuses to bring a stream back.
     pub(super) fn refused_for_long(&mut self, id: &TaskId, said: Option<String>) {
-        self.out_of_stream(
-            id,
-            Status::Lost(LostReason::ReplayGone { server_text: said }),
-        );
+        let reason = LostReason::ReplayGone { server_text: said };
+        self.out_of_stream(id, Status::Lost(reason));
     }
 
     /// The ping that was to verify a session failed; the stream is asked for again later, in an outage by its back-off.

@@ -181,11 +181,8 @@ impl Link {
         if self.hopes_for_kept(id) {
             return;
         }
-        let said = Some("it no longer replays earlier events".to_owned());
-        self.out_of_stream(
-            id,
-            Status::Lost(LostReason::ReplayGone { server_text: said }),
-        );
+        let said = "it no longer replays earlier events".to_owned();
+        self.refused_for_long(id, Some(said));
     }
 
     /// The stream has no way back: the next handle, else `end`.

@@ -38,11 +38,8 @@ impl Link {
             record.is_initialized &= self.connection != ConnectionState::Announcing;
             rows.push(Row::Link(Box::new(record)));
         }
-        for active in self
-            .tasks
-            .values_mut()
-            .filter(|active| active.saving.is_dirty)
-        {
+        let tasks = self.tasks.values_mut();
+        for active in tasks.filter(|active| active.saving.is_dirty) {
             active.saving.is_dirty = false;
             let task = &active.task;
             if !active.saving.pending.is_empty() {
@@ -159,20 +156,15 @@ impl Link {
                 active.sending = None;
                 self.unsend(&id);
             }
-            let intent = self
-                .tasks
-                .get(&id)
-                .and_then(|active| active.intent.as_ref());
+            let intent = self.tasks.get(&id).and_then(|it| it.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
                 self.index.remove_requests_of(&id);
                 self.saver.erasing.push(id.clone());
                 self.published.erased.push(id);
                 for ask in intent.asks {
-                    self.answer(
-                        ask,
-                        trouble.clone().map_or(Ok(SessionResponse::Accepted), Err),
-                    );
+                    let outcome = trouble.clone().map_or(Ok(SessionResponse::Accepted), Err);
+                    self.answer(ask, outcome);
                 }
             }
         }

@@ -98,10 +98,8 @@ impl Link {
             if let Some(control) = &active.control {
                 next = earliest(next, Some(control.until));
                 if can_ask && active.waits_to_cancel() && active.sending.is_none() {
-                    next = earliest(
-                        next,
-                        when_allowed(control.retry_at.unwrap_or(self.now.mono)),
-                    );
+                    let retry_at = control.retry_at.unwrap_or(self.now.mono);
+                    next = earliest(next, when_allowed(retry_at));
                 }
             }
             next = earliest(next, self.limit_ends(active));
@@ -132,14 +130,8 @@ impl Link {
             self.saver.backpressured_since.get_or_insert(now);
             return false;
         }
-        let was_long = |since: &Mono| now.since(*since) >= BACKPRESSURED;
-        if self
-            .saver
-            .backpressured_since
-            .take()
-            .as_ref()
-            .is_some_and(was_long)
-        {
+        let since = self.saver.backpressured_since.take();
+        if since.is_some_and(|since| now.since(since) >= BACKPRESSURED) {
             // What they answered meanwhile is read now.
             let patience = now.after(SHORT);
             self.in_flight.extend_deadlines(patience);

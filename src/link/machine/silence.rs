@@ -43,11 +43,8 @@ impl Link {
     /// When the silence of a task's stream has to be acted on.
     pub(super) fn silence_ends(active: &ActiveTask) -> Option<Mono> {
         if let (Some(detached), StreamState::Open { .. }) = (&active.detached, &active.stream) {
-            return Some(
-                detached
-                    .until
-                    .max(active.activity.last_news.after(DETACHED_FOR)),
-            );
+            let after_news = active.activity.last_news.after(DETACHED_FOR);
+            return Some(detached.until.max(after_news));
         }
         if matches!(active.replay_gap, ReplayGap::Reread(_)) {
             // The second reading has a limit of its own.
@@ -75,10 +72,8 @@ impl Link {
         let ends = if let Some(from) = repeats_from {
             repeat_at(from, active.recovery.silences)
         } else {
-            let longest = active
-                .activity
-                .longest_step
-                .max(active.activity.live_gap.unwrap_or_default());
+            let live_gap = active.activity.live_gap.unwrap_or_default();
+            let longest = active.activity.longest_step.max(live_gap);
             silent_since.after((longest * 3).clamp(SILENT_AT_LEAST, SILENT_AT_MOST))
         };
         Some(ends.max(not_before))
@@ -201,10 +196,7 @@ impl Link {
 
     /// Whether an exchange is the connection that was kept of a stream.
     pub(super) fn is_kept(&self, id: &TaskId, exchange: ExchangeId) -> bool {
-        let kept = self
-            .tasks
-            .get(id)
-            .and_then(|active| active.recovery.kept.as_ref());
+        let kept = self.tasks.get(id).and_then(|it| it.recovery.kept.as_ref());
         kept.is_some_and(|kept| kept.on == exchange)
     }
 
@@ -284,6 +276,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
+        active.saving.is_shown_stale = true;
         let Some(kept) = &active.recovery.kept else {
             return false;
         };
@@ -327,12 +320,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return false;
         };
-        if !active
-            .recovery
-            .kept
-            .as_ref()
-            .is_some_and(KeptConnection::was_live)
-        {
+        let kept = active.recovery.kept.as_ref();
+        if !kept.is_some_and(KeptConnection::was_live) {
             return false;
         }
         active.notice(self.now, NO_REPLAY.to_owned());

@@ -270,9 +270,9 @@ impl Link {
         // Servers that let a stream be resumed hang up on purpose too; there only the resumed stream tells.
         let is_resumable = active.has_cursor();
         let was_cancelled = !is_resumable
-            && active.control.as_ref().is_some_and(|control| {
-                control.what == ControlKind::Cancelling && control.is_taken && broken.is_none()
-            });
+            && broken.is_none()
+            && active.is_asked(ControlKind::Cancelling)
+            && active.control.as_ref().is_some_and(|it| it.is_taken);
         if was_cancelled {
             let message = "the server ended the stream after the cancel".to_owned();
             active.notice(now, message);
@@ -331,10 +331,8 @@ impl Link {
 
     /// Why a stream of which no id is known cannot be asked for again.
     pub(super) fn window_without_id(&self, id: &TaskId) -> UnknownReason {
-        let stream = self
-            .tasks
-            .get(id)
-            .and_then(|active| active.task.resumability.stream);
+        let active = self.tasks.get(id);
+        let stream = active.and_then(|active| active.task.resumability.stream);
         if stream.or(self.record.gives_ids()) == Some(false) {
             UnknownReason::NoIds
         } else {

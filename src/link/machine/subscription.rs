@@ -56,14 +56,9 @@ impl Link {
             self.subscription.next = None;
             return;
         }
-        match self.may_ask() {
-            Ok(()) => {}
-            Err(later) => {
-                if later.is_some() {
-                    self.subscription.next = later;
-                }
-                return;
-            }
+        if let Err(later) = self.may_ask() {
+            self.subscription.next = later.or(self.subscription.next);
+            return;
         }
         self.subscription.next = None;
         self.end_subscription();
@@ -154,10 +149,8 @@ impl Link {
     /// The subscription ended. `is_final` says that the server has none.
     pub(super) fn listening_ended(&mut self, is_final: bool) {
         let told = self.mark_unsubscribed();
-        if !self
-            .subscription
-            .ended(self.now.mono, is_final, &mut self.rng)
-        {
+        let now = self.now.mono;
+        if !self.subscription.ended(now, is_final, &mut self.rng) {
             return;
         }
         // What changes in between is found by asking, at the usual pace again.

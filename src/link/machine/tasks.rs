@@ -177,9 +177,7 @@ impl Link {
                 self.saver.touch(now.mono);
             }
             if let Some(served) = &mut active.served {
-                if served.failures > 0 {
-                    active.saving.is_shown_stale = true;
-                }
+                active.saving.is_shown_stale |= served.failures > 0;
                 (served.failures, served.why) = (0, None);
                 served.refusals = None;
             }
@@ -246,11 +244,8 @@ impl Link {
         }
         let subscription = self.subscription.next.filter(|_| self.may_listen());
         let next = earliest(next, subscription)?;
-        Some(
-            self.reachability
-                .next_try()
-                .map_or(next, |way| way.max(next)),
-        )
+        let way = self.reachability.next_try();
+        Some(way.map_or(next, |way| way.max(next)))
     }
 
     /// A poll got a response.
@@ -334,19 +329,17 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let (Some(served), Some(task)) = (&active.served, &active.task.server_task) else {
+        let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;
         };
         // Where the server told of it since the last look, only asking is out of order.
         let silent = now.mono.since(active.activity.last_byte.mono);
-        if !served.is_subscribed || silent >= served.pace(task) {
+        let is_cut_off = !served.is_subscribed || silent >= served.pace(task);
+        let wait = jittered(served.failed(task, why.clone()), &mut self.rng);
+        served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
+        if is_cut_off {
             active.note_disconnection(now, &why);
         }
-        let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
-            return;
-        };
-        let wait = jittered(served.failed(task, why), &mut self.rng);
-        served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
         active.saving.is_shown_stale = true;
         self.saver.touch(now.mono);
     }

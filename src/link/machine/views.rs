@@ -70,17 +70,12 @@ impl Link {
 
     pub(super) fn publish(&mut self) {
         let mut views = Vec::new();
-        for active in self
-            .tasks
-            .values()
-            .filter(|active| active.saving.is_shown_stale && active.saving.held.is_none())
-        {
+        let is_due = |it: &&ActiveTask| it.saving.is_shown_stale && it.saving.held.is_none();
+        for active in self.tasks.values().filter(is_due) {
             let if_cut = IfCut::of_task(&active.task).map(|if_cut| if_cut.at(self.now.wall));
             let mut view = active.view(self.contact(active), if_cut);
-            view.guess = view
-                .task
-                .fraction_in_message()
-                .filter(|_| self.config.reads_progress);
+            let guess = view.task.fraction_in_message();
+            view.guess = guess.filter(|_| self.config.reads_progress);
             views.push(view);
         }
         for view in &views {
@@ -107,16 +102,9 @@ impl Link {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.activity.last_byte.wall;
-        let is_kept = active.recovery.kept.is_some() && self.reachability.down().is_none();
-        if is_kept || is_open {
-            return Connectivity::Live { last_byte };
-        }
-        if active
-            .served
-            .as_ref()
-            .is_some_and(|served| served.failures == 0)
-            && self.reachability.down().is_none()
-        {
+        let is_kept = active.recovery.kept.is_some();
+        let is_polled = active.served.as_ref().is_some_and(|it| it.failures == 0);
+        if is_open || (is_kept || is_polled) && self.reachability.down().is_none() {
             return Connectivity::Live { last_byte };
         }
         if let Some(down) = self.reachability.down() {
@@ -134,11 +122,8 @@ impl Link {
                 why: served.why.clone().unwrap_or_default(),
             };
         }
-        if let Some(check) = self
-            .session
-            .check
-            .as_ref()
-            .filter(|_| active.task.is_queued())
+        if let Some(check) = &self.session.check
+            && active.task.is_queued()
         {
             return Connectivity::Reconnecting {
                 attempt: check.tries(),

@@ -134,10 +134,8 @@ impl Link {
 
     /// A task of the extension has failed, with an error of JSON-RPC or only with its message.
     fn task_failed(&mut self, id: &TaskId, error: Option<RpcError>) {
-        let task = self
-            .tasks
-            .get(id)
-            .and_then(|it| it.task.server_task.as_ref());
+        let active = self.tasks.get(id);
+        let task = active.and_then(|active| active.task.server_task.as_ref());
         let message = task.and_then(|task| task.message.clone());
         match error {
             Some(error) if error.code != 0 => {
@@ -266,9 +264,9 @@ impl Link {
                 }
                 self.poll_again(id);
             }
-            Ok(None) => self.poll_failed(id, "its answer contains no task".to_owned(), None),
+            Ok(None) => self.poll_failed(id, "its answer contains no task", None),
             Err(error) if matches!(error.code, -32602 | -32601) => self.task_gone(id, &error),
-            Err(error) => self.poll_failed(id, error.message, None),
+            Err(error) => self.poll_failed(id, &error.message, None),
         }
     }
 
@@ -324,7 +322,7 @@ impl Link {
     }
 
     /// A poll failed, which says nothing about the task.
-    fn poll_failed(&mut self, id: &TaskId, why: String, at_least: Option<Duration>) {
+    fn poll_failed(&mut self, id: &TaskId, why: &str, at_least: Option<Duration>) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -335,10 +333,10 @@ impl Link {
         // Where the server told of it since the last look, only asking is out of order.
         let silent = now.mono.since(active.activity.last_byte.mono);
         let is_cut_off = !served.is_subscribed || silent >= served.pace(task);
-        let wait = jittered(served.failed(task, why.clone()), &mut self.rng);
+        let wait = jittered(served.failed(task, why.to_owned()), &mut self.rng);
         served.next = Some(now.mono.after(wait.max(at_least.unwrap_or_default())));
         if is_cut_off {
-            active.note_disconnection(now, &why);
+            active.note_disconnection(now, why);
         }
         active.saving.is_shown_stale = true;
         self.saver.touch(now.mono);
@@ -346,7 +344,7 @@ impl Link {
 
     /// A poll did not get through: the link's own back-off says when the way is tried again.
     fn poll_unanswered(&mut self, id: &TaskId, why: &str) {
-        self.poll_failed(id, why.to_owned(), None);
+        self.poll_failed(id, why, None);
         if let Some(active) = self.tasks.get_mut(id)
             && let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task)
         {
@@ -370,7 +368,7 @@ impl Link {
         };
         if !is_proved {
             let why = format!("the server does not know the task: {}", error.message);
-            return self.poll_failed(id, why, None);
+            return self.poll_failed(id, &why, None);
         }
         let is_bound = task.kind == TaskKind::Core && active.is_bound_to_another(session);
         let is_expired = task.expires_at().is_some_and(|at| wall >= at);
@@ -479,7 +477,7 @@ impl Link {
             return self.fetch(id);
         }
         let why = format!("the server did not send the result: {}", error.message);
-        self.poll_failed(id, why, None);
+        self.poll_failed(id, &why, None);
         self.schedule.needs_advance = true;
     }
 
@@ -500,7 +498,7 @@ impl Link {
                 active.notice(now, message);
             }
         } else if served.next.is_some() {
-            self.poll_failed(id, why.to_owned(), at_least);
+            self.poll_failed(id, why, at_least);
         }
     }
 
@@ -540,7 +538,7 @@ impl Link {
         match &in_flight.kind {
             // Where no answer came at all, the back-off of the way says when.
             RequestKind::Poll(id) if refusal.is_none() => self.poll_unanswered(id, why),
-            RequestKind::Poll(id) => self.poll_failed(id, why.to_owned(), at_least),
+            RequestKind::Poll(id) => self.poll_failed(id, why, at_least),
             RequestKind::Fetch(id) => self.fetch_ended(id, why, at_least),
             RequestKind::Update(id, key) => {
                 self.reply_failed(in_flight, at_least);

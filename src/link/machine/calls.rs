@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -43,19 +44,11 @@ impl Link {
         let id = call.id.clone();
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
         let goes_on = call.checkpoint.clone();
-        let mut active = ActiveTask::new(
-            self.now,
-            Task::new(self.now.wall, call),
-            Vec::new(),
-            &self.saver.unsaved,
-        );
+        let task = Task::new(self.now.wall, call);
+        let mut active = ActiveTask::new(self.now, task, Vec::new(), &self.saver.unsaved);
         let request_id = self.in_flight.new_request_id();
-        active.task.start_attempt(new_attempt(
-            self.now.wall,
-            1,
-            request_id,
-            self.record.session_number,
-        ));
+        let attempt = new_attempt(self.now.wall, 1, request_id, self.record.session_number);
+        active.task.start_attempt(attempt);
         active.must_survive = must_survive;
         active.is_unchecked = is_unchecked;
         if let Some(checkpoint) = goes_on {
@@ -174,9 +167,8 @@ impl Link {
         let Some(active) = self.tasks.get(id) else {
             return;
         };
-        let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == active.task.tool);
-        if let Some(refusal) = self.refusal_of(active, tool) {
+        let tool = self.tool_of(active);
+        if let Some(refusal) = self.refusal_of(active) {
             return self.fail(id, TaskErrorKind::Refused, None, refusal);
         }
         let mut text = active.task.arguments.clone();
@@ -207,7 +199,8 @@ impl Link {
         attempt.session_number = self.record.session_number;
         attempt.version = Some(plan.version);
         let (is_first_time, request_id) = (attempt.sent_at.is_none(), attempt.request_id.clone());
-        let host = active.task.caller.as_ref().map(|caller| caller.profile());
+        let caller = active.task.caller.as_ref();
+        let host = caller.map(|caller| caller.profile());
         let method = encode::call_tool(
             plan.version,
             &encode::CallParams {
@@ -217,11 +210,7 @@ impl Link {
                 arguments: &text,
                 task_ttl_ms: plan.asks_for_task.then_some(TTL_WISH_MS),
                 input: attempt.input.as_deref(),
-                meta: active
-                    .task
-                    .caller
-                    .as_ref()
-                    .and_then(|it| it.meta.as_deref()),
+                meta: caller.and_then(|caller| caller.meta.as_deref()),
                 params: &params,
                 host: host.as_ref(),
             },
@@ -244,27 +233,27 @@ impl Link {
 
     /// Whether a call waits until the standalone stream is open. A call that is refused here sends nothing at all.
     pub(super) fn waits_for_standalone(&mut self, id: &TaskId) -> bool {
-        let goes_out = self.tasks.get(id).is_some_and(|active| {
-            let mut tools = self.record.tools.iter();
-            let tool = tools.find(|tool| tool.name == active.task.tool);
-            self.refusal_of(active, tool).is_none()
-        });
+        let active = self.tasks.get(id);
+        let goes_out = active.is_some_and(|active| self.refusal_of(active).is_none());
         goes_out && self.standalone_comes_first()
     }
 
     /// Why a call must not even be recorded, as far as that is known before it is queued. While there is no connection,
     /// the tools may be others by now.
     fn refusal_at_start(&self, active: &ActiveTask) -> Option<String> {
-        let mut tools = self.record.tools.iter();
-        let tool = tools.find(|tool| tool.name == active.task.tool);
         if self.connection == ConnectionState::Ready && self.record.tools_at.is_some() {
-            return self.refusal_of(active, tool);
+            return self.refusal_of(active);
         }
-        self.refusal_to_detach(active, tool?)
+        self.refusal_to_detach(active, self.tool_of(active)?)
+    }
+
+    fn tool_of(&self, active: &ActiveTask) -> Option<&Tool> {
+        let mut tools = self.record.tools.iter();
+        tools.find(|tool| tool.name == active.task.tool)
     }
 
     /// Why a call that is to be left alone must not be sent.
-    fn refusal_to_detach(&self, active: &ActiveTask, tool: &crate::domain::Tool) -> Option<String> {
+    fn refusal_to_detach(&self, active: &ActiveTask, tool: &Tool) -> Option<String> {
         let capabilities = self.capabilities(Some(&active.task));
         let if_cut = IfCut::of_call(tool, &self.record.tools, &capabilities);
         let is_lost = capabilities.is_known(tool, &self.record.tools) && if_cut.is_lost();
@@ -277,28 +266,16 @@ impl Link {
     }
 
     /// Why a call must not be sent, as a message that says what to do next.
-    fn refusal_of(
-        &self,
-        active: &ActiveTask,
-        tool: Option<&crate::domain::Tool>,
-    ) -> Option<String> {
+    fn refusal_of(&self, active: &ActiveTask) -> Option<String> {
         let name = &self.record.name;
-        let Some(tool) = tool else {
+        let Some(tool) = self.tool_of(active) else {
             // An agent's call gets the server's own answer.
             if self.record.tools.is_empty() || active.task.caller.is_some() {
                 return None;
             }
-            let known: Vec<&str> = self
-                .record
-                .tools
-                .iter()
-                .map(|tool| tool.name.as_str())
-                .collect();
-            return Some(format!(
-                "{name} has no tool {}; it has: {}",
-                active.task.tool,
-                known.join(", ")
-            ));
+            let known = self.record.tools.iter().map(|tool| &tool.name).join(", ");
+            let tool = &active.task.tool;
+            return Some(format!("{name} has no tool {tool}; it has: {known}"));
         };
         if let Some(fault) = &tool.fault {
             return Some(format!(
@@ -306,19 +283,13 @@ impl Link {
                 tool.name
             ));
         }
-        let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
         let is_first = active.phase() == Phase::Queued && active.task.attempts_made() == 1;
-        let complaints = if is_first && !active.is_unchecked {
-            tool.argument_errors(&arguments)
-        } else {
-            Vec::new()
-        };
-        if !complaints.is_empty() {
-            return Some(format!(
-                "{}: {}; nothing was sent",
-                tool.name,
-                complaints.join(", ")
-            ));
+        if is_first && !active.is_unchecked {
+            let arguments = serde_json::from_str(&active.task.arguments).unwrap_or_default();
+            let errors = tool.argument_errors(&arguments).join(", ");
+            if !errors.is_empty() {
+                return Some(format!("{}: {errors}; nothing was sent", tool.name));
+            }
         }
         self.refusal_to_detach(active, tool)
     }

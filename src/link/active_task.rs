@@ -162,6 +162,12 @@ impl ActiveTask {
         self.task.attempts.last_mut()
     }
 
+    /// The id of the server task that is polled for it.
+    pub(super) fn polled_task(&self) -> Option<String> {
+        self.served.as_ref()?;
+        self.task.server_task_id.clone()
+    }
+
     /// How far the present attempt got.
     pub(super) fn phase(&self) -> Phase {
         self.attempt().map_or(Phase::Ended, |attempt| attempt.phase)
@@ -231,11 +237,7 @@ impl ActiveTask {
     pub(super) fn return_to_kept(&mut self, now: Stamp) -> Option<ExchangeId> {
         let kept = self.recovery.kept.take()?;
         let replaced = self.stream.exchange();
-        self.stream = StreamState::Open {
-            on: kept.on,
-            is_resumed: kept.is_resumed,
-            since: kept.since,
-        };
+        self.stream = StreamState::open(kept.on, kept.is_resumed, kept.since);
         (self.activity.has_news, self.replay_gap) = (kept.has_news, kept.replay_gap);
         (self.activity.live_gap, self.activity.last_step) = (kept.live_gap, kept.last_step);
         self.recovery.probe = ReplayProbe::Off;

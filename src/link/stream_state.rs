@@ -52,6 +52,15 @@ pub(super) enum Refused {
 }
 
 impl StreamState {
+    /// An open stream.
+    pub(super) fn open(on: ExchangeId, is_resumed: bool, since: Mono) -> Self {
+        Self::Open {
+            on,
+            is_resumed,
+            since,
+        }
+    }
+
     /// The exchange that it stands on.
     pub(super) fn exchange(&self) -> Option<ExchangeId> {
         match self {

@@ -70,17 +70,15 @@ impl Link {
         if let Some(active) = self.tasks.get_mut(id) {
             active.task.notice = None;
             let until = now.mono.after(within);
-            active.set_control(
-                now,
-                Some(PendingControl {
-                    what,
-                    until,
-                    is_taken: false,
-                    is_sent: false,
-                    unheard: 0,
-                    retry_at: None,
-                }),
-            );
+            let control = PendingControl {
+                what,
+                until,
+                is_taken: false,
+                is_sent: false,
+                unheard: 0,
+                retry_at: None,
+            };
+            active.set_control(now, Some(control));
         }
         self.saver.touch(now.mono);
         self.schedule.needs_advance = true;
@@ -385,23 +383,18 @@ impl Link {
         if active.is_modern() && active.is_out() && !active.is_asked(ControlKind::Pausing) {
             return self.hang_up(id);
         }
-        if let Some(attempt) = active.attempt_mut() {
-            attempt.was_cancelled = true;
-        }
-        active.cancel_taken_at = None;
-        active.touch(now);
-        let Some(attempt) = active.task.attempts.last() else {
+        let Some(attempt) = active.attempt_mut() else {
             return;
         };
+        attempt.was_cancelled = true;
+        let request_id = attempt.request_id.clone();
+        active.cancel_taken_at = None;
+        active.touch(now);
         // A request id means nothing in another session; what the list shows is all that can be known.
         // In the modern era whatever is out was hung up.
-        let is_ours = attempt.session_number == session_number
+        let is_ours = active.is_of_session(session_number)
             && (!active.is_modern() || is_process && active.is_out());
-        let request_id = attempt.request_id.clone();
-        let server_task = active
-            .served
-            .as_ref()
-            .and(active.task.server_task_id.clone());
+        let server_task = active.polled_task();
         if let Some(control) = active.control.as_mut() {
             // The limit runs from when the server could hear it.
             let within = match (control.what, &server_task) {

@@ -87,11 +87,7 @@ impl Link {
             },
             self.now.mono,
         );
-        active.stream = StreamState::Open {
-            on,
-            is_resumed: false,
-            since: self.now.mono,
-        };
+        active.stream = StreamState::open(on, false, self.now.mono);
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Open;
         }

@@ -50,10 +50,7 @@ impl Link {
         let can_send =
             self.connection == ConnectionState::Ready && self.reachability.may_send(self.now);
         let request_id = active.request_id().map(str::to_owned);
-        let server_task = active
-            .served
-            .as_ref()
-            .and(active.task.server_task_id.clone());
+        let server_task = active.polled_task();
         let is_modern = active.is_modern();
         let outcome = if active.has_not_run() {
             "it was never run"

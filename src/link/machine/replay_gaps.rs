@@ -240,11 +240,7 @@ impl Link {
         active.replay_gap = ReplayGap::Expected;
         active.stream = if in_flight.is_opened {
             in_flight.until = None;
-            StreamState::Open {
-                on,
-                is_resumed: true,
-                since: self.now.mono,
-            }
+            StreamState::open(on, true, self.now.mono)
         } else {
             in_flight.until = Some(self.now.mono.after(HEAD_WITHIN));
             StreamState::Asking {

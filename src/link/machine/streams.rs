@@ -40,11 +40,7 @@ impl Link {
         active.went_out(now);
         match active.stream {
             StreamState::Calling(_) if is_stream => {
-                active.stream = StreamState::Open {
-                    on: exchange,
-                    is_resumed: false,
-                    since: now.mono,
-                };
+                active.stream = StreamState::open(exchange, false, now.mono);
                 if let Some(attempt) = active.attempt_mut() {
                     attempt.phase = Phase::Open;
                 }
@@ -63,11 +59,7 @@ impl Link {
                 self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(status)));
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
-                active.stream = StreamState::Open {
-                    on: exchange,
-                    is_resumed: true,
-                    since: now.mono,
-                };
+                active.stream = StreamState::open(exchange, true, now.mono);
                 (active.activity.has_news, active.activity.live_gap) = (false, None);
                 active.replay_gap = ReplayGap::Expected;
                 // The time without contact is no step of the tool.

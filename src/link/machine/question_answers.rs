@@ -84,13 +84,9 @@ impl Link {
             return;
         };
         let policy = active.task.options.on_input;
-        let waiting: Vec<Question> = active
-            .task
-            .questions
-            .iter()
-            .filter(|question| question.answer.is_some() && !question.is_delivered)
-            .cloned()
-            .collect();
+        let questions = active.task.questions.iter();
+        let waiting = questions.filter(|it| it.answer.is_some() && !it.is_delivered);
+        let waiting: Vec<Question> = waiting.cloned().collect();
         let is_first_wait = matches!(active.answers, AnswersDue::At(_));
         let may_wait = !is_leaving && (is_first_wait || active.task_asks_later(&waiting));
         let stream_open_by = active
@@ -152,10 +148,8 @@ impl Link {
 
     fn send_answer(&mut self, id: &TaskId, question: &Question) {
         let (token, version) = (self.saver.next_token(), self.version_of(id));
-        let server_task = self
-            .tasks
-            .get(id)
-            .and_then(|it| it.task.server_task_id.clone());
+        let active = self.tasks.get(id);
+        let server_task = active.and_then(|active| active.task.server_task_id.clone());
         let (Some(answer), key) = (&question.answer, &question.key) else {
             return;
         };
@@ -215,26 +209,16 @@ impl Link {
         let of_round = |question: &&Question| {
             question.source == QuestionSource::Round && !question.is_delivered
         };
-        if active
-            .task
-            .questions
-            .iter()
-            .filter(of_round)
-            .any(Question::is_open)
-        {
+        let round: Vec<&Question> = active.task.questions.iter().filter(of_round).collect();
+        if round.iter().any(|question| question.is_open()) {
             return;
         }
         let is_modern = active.is_modern();
-        let state = active
-            .attempt()
-            .and_then(|attempt| attempt.request_state.clone());
-        let answers: Vec<(&str, &Answer)> = active
-            .task
-            .questions
-            .iter()
-            .filter(of_round)
-            .filter_map(|question| Some((question.key.as_str(), question.answer.as_ref()?)))
-            .collect();
+        let attempt = active.attempt();
+        let state = attempt.and_then(|attempt| attempt.request_state.clone());
+        let answers = round.into_iter();
+        let answers = answers.filter_map(|it| Some((it.key.as_str(), it.answer.as_ref()?)));
+        let answers: Vec<(&str, &Answer)> = answers.collect();
         let is_refused = |(_, answer): &(&str, &Answer)| !matches!(answer, Answer::Accept { .. });
         let is_error = |(_, answer): &(&str, &Answer)| matches!(answer, Answer::Error { .. });
         if answers.iter().any(is_error) {
@@ -282,11 +266,8 @@ impl Link {
         let now = self.now;
         for asker in self.askers(id, key) {
             if let Some(active) = self.tasks.get_mut(&asker)
-                && let Some(question) = active
-                    .task
-                    .questions
-                    .iter_mut()
-                    .find(|question| question.has_key(key))
+                && let mut questions = active.task.questions.iter_mut()
+                && let Some(question) = questions.find(|question| question.has_key(key))
             {
                 let name = replies::name(id, &question.key, &question.source);
                 self.replies.arrived(&name);
@@ -375,10 +356,8 @@ impl Link {
         self.question_delivered(id, key);
         for asker in self.askers(id, key) {
             if let Some(active) = self.tasks.get_mut(&asker) {
-                active.notice(
-                    self.now,
-                    format!("the answer did not reach the server: {why}"),
-                );
+                let message = format!("the answer did not reach the server: {why}");
+                active.notice(self.now, message);
             }
         }
     }

@@ -116,10 +116,7 @@ impl Link {
 
     /// Whether somebody can answer a question of this kind about a task.
     pub(super) fn can_ask(&self, id: &TaskId, kind: QuestionKind) -> bool {
-        let caller = self
-            .tasks
-            .get(id)
-            .and_then(|active| active.task.caller.as_ref());
+        let caller = self.tasks.get(id).and_then(|it| it.task.caller.as_ref());
         kind.is_elicitation() || caller.is_some_and(|it| it.capabilities.can_answer(kind))
     }
 
@@ -153,10 +150,7 @@ impl Link {
             let words = format!("the server asks for {foreign}, which longhaul can't answer");
             return self.fail(id, TaskErrorKind::Protocol, None, words);
         }
-        if state
-            .as_ref()
-            .is_some_and(|state| state.len() > STATE_BYTES)
-        {
+        if state.as_ref().is_some_and(|it| it.len() > STATE_BYTES) {
             let words = "the server asked longhaul to keep more than 256 kB for it between calls";
             return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
         }
@@ -238,15 +232,9 @@ impl Link {
     ) {
         let (now, token) = (self.now, self.saver.next_token());
         // What one call may answer by itself is still asked where another call's person wants to be asked.
-        let policy_of = |id| {
-            self.tasks
-                .get(id)
-                .map(|active| active.task.options.on_input)
-        };
+        let policy_of = |id| self.tasks.get(id).map(|it| it.task.options.on_input);
         let policy = policy_of(id).unwrap_or_default();
-        let is_agreed = shared_with
-            .iter()
-            .all(|other| policy_of(other) == Some(policy));
+        let is_agreed = shared_with.iter().all(|id| policy_of(id) == Some(policy));
         let policy = if is_agreed { policy } else { OnInput::Ask };
         let Some(active) = self.tasks.get_mut(id) else {
             return;

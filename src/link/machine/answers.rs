@@ -385,13 +385,9 @@ impl Link {
         };
         let is_cancelling = active.is_being_cancelled();
         let answer = protocol::parse_call_result(result);
-        let said = active
-            .task
-            .resumability
-            .checkpoint
-            .then(|| checkpoint_status(answer.text.as_deref()))
-            .flatten();
-        match said.as_deref() {
+        let text = answer.text.as_deref();
+        let text = text.filter(|_| active.task.resumability.checkpoint);
+        match text.and_then(checkpoint_status).as_deref() {
             Some("paused") if !answer.is_error => return self.paused(id),
             Some("cancelled" | "canceled") => return self.conclude(id, Status::Cancelled, None),
             _ => {}
@@ -404,11 +400,8 @@ impl Link {
         if answer.is_error && is_cancelling {
             self.conclude(id, Status::Cancelled, None);
         } else if answer.is_error {
-            let message = answer
-                .text
-                .map_or("the tool failed without a message".to_owned(), |text| {
-                    first_line(&text)
-                });
+            let text = answer.text.as_deref();
+            let message = first_line(text.unwrap_or("the tool failed without a message"));
             self.fail(id, TaskErrorKind::Tool, None, message);
         } else {
             if is_cancelling || active.was_cancelled() {
@@ -464,16 +457,13 @@ impl Link {
         code: Option<i64>,
         message: String,
     ) {
-        self.conclude(
-            id,
-            Status::Failed,
-            Some(TaskError {
-                kind,
-                code,
-                message,
-                data: None,
-            }),
-        );
+        let error = TaskError {
+            kind,
+            code,
+            message,
+            data: None,
+        };
+        self.conclude(id, Status::Failed, Some(error));
     }
 
     /// Ends a task with a JSON-RPC error of the server.
@@ -518,14 +508,8 @@ impl Link {
         if active.is_settled() {
             active.task.end.settled_at = Some(now.wall);
             active.end_attempts(now);
-            active.note(
-                now,
-                None,
-                HistoryEvent::Settled {
-                    status: word,
-                    reason,
-                },
-            );
+            let status = word;
+            active.note(now, None, HistoryEvent::Settled { status, reason });
         } else {
             active.note_status(now, &word, reason);
         }
@@ -540,12 +524,9 @@ impl Link {
 }
 
 /// The `status` that a checkpoint tool's JSON text names.
-fn checkpoint_status(text: Option<&str>) -> Option<String> {
-    let value: Value = serde_json::from_str(text?).ok()?;
-    value
-        .get("status")
-        .and_then(Value::as_str)
-        .map(str::to_lowercase)
+fn checkpoint_status(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    Some(value.get("status")?.as_str()?.to_lowercase())
 }
 
 /// The first line of a server's text, cut so that a row stays small.

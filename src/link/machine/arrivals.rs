@@ -56,12 +56,10 @@ impl Link {
         match &in_flight.kind {
             // The hot path first: an event of a task's stream.
             RequestKind::Stream(id) if !names_endpoint => {
-                let id = id.clone();
-                return self.on_stream_event(&id, exchange, arrival);
+                return self.on_stream_event(&id.clone(), exchange, arrival);
             }
             RequestKind::Reread(id) if !names_endpoint => {
-                let id = id.clone();
-                return self.reread_brought(&id, exchange, arrival);
+                return self.reread_brought(&id.clone(), exchange, arrival);
             }
             RequestKind::Standalone => return self.standalone_brought(exchange, arrival),
             RequestKind::LegacySse if in_flight.is_opened => {
@@ -264,25 +262,22 @@ impl Link {
     /// are beyond the budget; so are theirs.
     fn took_more(&mut self, exchange: ExchangeId, more: u32) {
         self.in_flight.sent += u64::from(more);
-        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
-            in_flight.more_requests += more;
-        }
         let now = self.now;
-        match self
-            .in_flight
-            .get(exchange)
-            .map(|in_flight| &in_flight.kind)
-        {
-            Some(RequestKind::Stream(id)) => {
+        let Some(in_flight) = self.in_flight.get_mut(exchange) else {
+            return;
+        };
+        in_flight.more_requests += more;
+        match &in_flight.kind {
+            RequestKind::Stream(id) => {
                 if let Some(active) = self.tasks.get_mut(id)
                     && !matches!(active.stream, StreamState::Calling(_))
                 {
                     active.recovery.budget.charge(now.mono, more);
                 }
             }
-            Some(RequestKind::Standalone) => self.standalone.budget.charge(now.mono, more),
-            Some(RequestKind::Poll(_)) | None => {}
-            Some(_) => self.reachability.charge(now, more),
+            RequestKind::Standalone => self.standalone.budget.charge(now.mono, more),
+            RequestKind::Poll(_) => {}
+            _ => self.reachability.charge(now, more),
         }
     }
 
@@ -308,15 +303,11 @@ impl Link {
             RequestKind::Ping { verifies: None } if broken.is_none() => {}
             RequestKind::Reply(None) | RequestKind::TerminateSession => {}
             // An answer was due and did not come; where it did, the request was removed with it.
-            _ => self.short_failed(
-                in_flight,
-                in_flight
-                    .came
-                    .clone()
-                    .or(broken)
-                    .unwrap_or_else(|| "no answer".to_owned()),
-                None,
-            ),
+            _ => {
+                let why = in_flight.came.clone().or(broken);
+                let why = why.unwrap_or_else(|| "no answer".to_owned());
+                self.short_failed(in_flight, why, None);
+            }
         }
     }
 

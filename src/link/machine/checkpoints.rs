@@ -117,12 +117,8 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        let entry = checkpoint::find(
-            &list,
-            active.task.server_task_id.as_deref(),
-            &active.task.tool,
-        )
-        .cloned();
+        let task = &active.task;
+        let entry = checkpoint::find(&list, task.server_task_id.as_deref(), &task.tool).cloned();
         let is_live = active.stream != StreamState::None;
         let is_doubted =
             active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
@@ -130,6 +126,8 @@ impl Link {
             // Its stream tells; the list was only read for a wish that is over.
             active.follow = None;
         }
+        let attempt = active.attempt();
+        let tells_steps = attempt.is_some_and(|attempt| attempt.last_value.is_some());
         let Some(follow) = active.follow.as_mut() else {
             return;
         };
@@ -146,11 +144,6 @@ impl Link {
         };
         follow.next = Some(now.mono.after(pace));
         let has_moved = follow.moved_at > was_moved_at;
-        let tells_steps = active
-            .task
-            .attempts
-            .last()
-            .is_some_and(|attempt| attempt.last_value.is_some());
         if is_doubted && follow.belies_stream(now.mono, tells_steps) {
             return self.follow_instead(id);
         }
@@ -192,21 +185,17 @@ impl Link {
 
     /// The pause goes out once the server's id of the work is known.
     fn pause_if_requested(&mut self, id: &TaskId, server_task_id: &str) {
-        let Some(active) = self.tasks.get_mut(id) else {
-            return;
-        };
-        let was_cancelled = active.was_cancelled();
-        if let Some(control) = active.control.as_mut().filter(|control| {
-            control.what == ControlKind::Pausing && !control.is_sent && !was_cancelled
-        }) {
+        if let Some(active) = self.tasks.get_mut(id)
+            && !active.was_cancelled()
+            && let Some(control) = &mut active.control
+            && control.what == ControlKind::Pausing
+            && !control.is_sent
+        {
             control.is_sent = true;
             let convention = self.record.convention.clone();
             let arguments = json!({convention.task_id: server_task_id});
-            self.call_companion(
-                RequestKind::Pause(id.clone()),
-                &convention.pause,
-                &arguments,
-            );
+            let kind = RequestKind::Pause(id.clone());
+            self.call_companion(kind, &convention.pause, &arguments);
         }
     }
 

@@ -71,10 +71,8 @@ impl Link {
         }
         if self.connection == ConnectionState::Ready && self.wants_tools() && self.may_ask().is_ok()
         {
-            let asked = self
-                .queued_requests
-                .first_for_tools()
-                .and_then(|it| it.version);
+            let request = self.queued_requests.first_for_tools();
+            let asked = request.and_then(|request| request.version);
             let version = match asked {
                 Some(MODERN) if !self.record.is_process() => MODERN,
                 _ => self.session_version(),
@@ -180,11 +178,10 @@ impl Link {
             self.restore_host_state();
             // What failed in the session before may work in this one.
             let now = self.now.mono;
-            let polls = self
-                .tasks
-                .values_mut()
-                .filter_map(|active| active.served.as_mut());
-            polls.for_each(|served| served.back_in_contact(now));
+            let tasks = self.tasks.values_mut();
+            for served in tasks.filter_map(|active| active.served.as_mut()) {
+                served.back_in_contact(now);
+            }
             self.show_all();
         }
     }
@@ -246,12 +243,8 @@ impl Link {
             let is_queued =
                 |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
             for id in self.tasks_where(is_queued) {
-                self.fail(
-                    &id,
-                    kind,
-                    error.code(),
-                    format!("{words}; nothing was sent"),
-                );
+                let message = format!("{words}; nothing was sent");
+                self.fail(&id, kind, error.code(), message);
             }
         }
         self.back_off(error.why().to_owned(), error.retry_after());
@@ -264,12 +257,9 @@ impl Link {
 
     /// A server that responds but does not serve: without this, each response would cause the next attempt at once.
     pub(super) fn back_off(&mut self, why: String, at_least: Option<Duration>) {
-        let wait = doubled(
-            FIRST_HANDSHAKE_WAIT,
-            self.session.handshake_tries,
-            LAST_HANDSHAKE_WAIT,
-        );
-        self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
+        let tries = self.session.handshake_tries;
+        let wait = doubled(FIRST_HANDSHAKE_WAIT, tries, LAST_HANDSHAKE_WAIT);
+        self.session.handshake_tries = tries.saturating_add(1);
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 

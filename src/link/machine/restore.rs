@@ -39,9 +39,7 @@ impl Link {
         let mut active = ActiveTask::new(now, task, ids, &self.saver.unsaved);
         active.limits_from = now.mono.after(HEAR_FIRST);
         active.activity.has_own_steps = !self.record.standalone.has_steps
-            && active
-                .attempt()
-                .is_some_and(|attempt| attempt.last_value.is_some());
+            && active.attempt().is_some_and(|it| it.last_value.is_some());
         // A cancel that is not proved, also one for a pause, is requested again: its user must not find the work still
         // running. Any other request is repeated by the user, if it is still wanted.
         let asked = active.task.control.take();

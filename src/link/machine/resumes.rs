@@ -133,11 +133,10 @@ impl Link {
         match self.spend_on_stream(id) {
             Ok(()) => self.ask_for_stream(id),
             Err(later) => {
-                let Some(active) = self.tasks.get_mut(id) else {
-                    return;
-                };
-                active.stream = StreamState::Waiting(until.max(later));
-                active.saving.is_shown_stale = true;
+                if let Some(active) = self.tasks.get_mut(id) {
+                    active.stream = StreamState::Waiting(until.max(later));
+                    active.saving.is_shown_stale = true;
+                }
             }
         }
     }
@@ -163,10 +162,8 @@ impl Link {
             // It replays, so the stream lives; there is only nothing new on it.
             active.recovery.probe_result = ProbeResult::None;
             active.recovery.note_empty_resume();
-            let times = active
-                .recovery
-                .empty_resumes
-                .saturating_sub(EMPTIES_BEFORE_PROBE + 1);
+            let empty_resumes = active.recovery.empty_resumes;
+            let times = empty_resumes.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);
             active.stream = StreamState::Waiting(now.after(wait));
         } else {

@@ -23,13 +23,10 @@ impl Link {
         let is_put_off =
             self.schedule.needs_advance && may > self.now.mono && !self.exit.is_leaving;
         let due = earliest(self.due_at(), is_put_off.then_some(may));
-        due.map(|at| {
-            if self.exit.is_leaving {
-                at
-            } else {
-                at.max(may)
-            }
-        })
+        if self.exit.is_leaving {
+            return due;
+        }
+        due.map(|at| at.max(may))
     }
 
     pub(super) fn due_at(&self) -> Option<Mono> {

@@ -153,10 +153,8 @@ impl Link {
             for active in self.tasks.values_mut() {
                 active.saving.is_shown_stale = true;
                 if let StreamState::Waiting(until) = &mut active.stream {
-                    let turn = self
-                        .now
-                        .mono
-                        .after(Duration::from_millis(place * 25 + self.rng.u64(0..25)));
+                    let wait = Duration::from_millis(place * 25 + self.rng.u64(0..25));
+                    let turn = self.now.mono.after(wait);
                     // What waits because its server asked for it keeps waiting.
                     if *until < turn {
                         *until = turn;

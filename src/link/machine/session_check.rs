@@ -63,10 +63,9 @@ impl Link {
             let task = active.task.server_task.as_ref();
             let is_core = task.is_some_and(|task| task.kind == TaskKind::Core);
             // A restarted server has forgotten its sessions, and the checkpoint is the better way.
+            let last_byte = active.activity.last_byte.mono;
             let can_continue = active.task.resumability.checkpoint
-                && self
-                    .reachability
-                    .was_refused_lately(self.now, active.activity.last_byte.mono);
+                && self.reachability.was_refused_lately(self.now, last_byte);
             is_here
                 && active.is_active()
                 && !active.is_settled()

@@ -167,12 +167,8 @@ impl Link {
                 self.look_failed(id, refusal.and_then(|refusal| refusal.retry_after));
             }
             RequestKind::Pause(id) if refusal.is_some() => {
-                self.control_refused(
-                    id,
-                    &refusal
-                        .and_then(|refusal| refusal.server_text)
-                        .unwrap_or(why),
-                );
+                let said = refusal.and_then(|refusal| refusal.server_text);
+                self.control_refused(id, &said.unwrap_or(why));
             }
             // A server that refuses the cancel has heard it; the limit says that it did not respond.
             RequestKind::Cancel(_) if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {}

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
-        InFlight, Link, RequestKind, in_flight::Pages, negotiation::refuses_what_it_speaks,
-        queued_requests::Wanted,
+        ActiveTask, InFlight, Link, RequestKind, in_flight::Pages,
+        negotiation::refuses_what_it_speaks, queued_requests::Wanted,
     },
     protocol::{self, HttpError, encode},
 };
@@ -18,15 +18,10 @@ const TOOLS_BYTES: usize = 8 << 20;
 
 impl Link {
     pub(super) fn wants_tools(&self) -> bool {
-        let is_listing = self
-            .in_flight
-            .values()
-            .any(|in_flight| matches!(in_flight.kind, RequestKind::ListTools { .. }));
-        let has_queued = || {
-            self.tasks
-                .values()
-                .any(|active| active.phase() == Phase::Queued && active.is_active())
-        };
+        let is_list = |it: &InFlight| matches!(it.kind, RequestKind::ListTools { .. });
+        let is_listing = self.in_flight.values().any(is_list);
+        let is_queued = |it: &ActiveTask| it.phase() == Phase::Queued && it.is_active();
+        let has_queued = || self.tasks.values().any(is_queued);
         let for_asker = self.queued_requests.first_for_tools().is_some();
         !is_listing
             && !self.is_session_doubted()

@@ -144,10 +144,8 @@ impl Link {
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
         if self.record.is_process() {
             if let Some(version) = asked.filter(|_| self.is_program_calling()) {
-                let why = format!(
-                    "it is running calls in MCP {}",
-                    self.session_version().label()
-                );
+                let spoken = self.session_version().label();
+                let why = format!("it is running calls in MCP {spoken}");
                 return self.refuse_version(version, &why);
             }
             if self.has_requests_out() {

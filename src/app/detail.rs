@@ -100,12 +100,9 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         ));
         return lines;
     }
-    let changed = task
-        .options
-        .origin
-        .as_ref()
-        .and_then(|origin| state.task(origin))
-        .map(|origin| origin.arguments.clone());
+    let origin = task.options.origin.as_ref();
+    let origin = origin.and_then(|origin| state.task(origin));
+    let changed = origin.map(|origin| origin.arguments.clone());
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&task.arguments) {
         Ok(arguments) if arguments.is_empty() => lines.push("No arguments.".to_owned()),
         Ok(arguments) => {
@@ -165,11 +162,8 @@ fn trace_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
     }
     lines.push(String::new());
     let server = text::clean_line(task.server.as_str());
-    let wire = state
-        .detail
-        .traffic
-        .as_ref()
-        .filter(|wire| wire.task == task.id);
+    let wire = state.detail.traffic.as_ref();
+    let wire = wire.filter(|wire| wire.task == task.id);
     match wire.and_then(|wire| wire.lines.as_ref()) {
         None => lines.push("traffic: loading ...".to_owned()),
         Some(recorded) if recorded.is_empty() => {
@@ -300,10 +294,8 @@ fn server_task_lines(state: &State, task: &ServerTask) -> Vec<String> {
         None => "kept for an unknown time".to_owned(),
     };
     let whole = format!("{kind}, {state_label}, {kept}");
-    let message_line = task
-        .message
-        .as_deref()
-        .map(|message| labeled("message", message));
+    let message = task.message.as_deref();
+    let message_line = message.map(|message| labeled("message", message));
     std::iter::once(labeled("server task", &whole))
         .chain(message_line)
         .collect()
@@ -385,15 +377,11 @@ fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
         Some(_) => task.era_why(&server.era, &server.era_why),
         None => Some(server.era_why.clone()),
     };
-    lines.extend(
-        why.filter(|why| !why.is_empty())
-            .map(|why| labeled("", &why)),
-    );
+    let why = why.filter(|why| !why.is_empty());
+    lines.extend(why.map(|why| labeled("", &why)));
     if server.capabilities.version.is_some() || server.capabilities.tasks.is_some() {
-        lines.push(labeled(
-            "server offers",
-            &format!("server tasks: {}", task_offer(server)),
-        ));
+        let offer = format!("server tasks: {}", task_offer(server));
+        lines.push(labeled("server offers", &offer));
     }
     let ids = match server.capabilities.gives_ids {
         Some(true) => "yes",
@@ -406,12 +394,8 @@ fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
 
 /// Describes a server's support for tasks.
 pub fn task_offer(server: &ServerView) -> String {
-    let extension = TaskCapability {
-        kind: TaskKind::Extension,
-        can_list: false,
-        can_cancel: true,
-    };
-    let extension = server.capabilities.has_extension().then_some(extension);
+    let has_extension = server.capabilities.has_extension();
+    let extension = has_extension.then_some(TaskCapability::EXTENSION);
     let Some(offer) = extension.or(server.capabilities.tasks) else {
         return "not supported".to_owned();
     };

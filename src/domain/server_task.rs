@@ -29,6 +29,15 @@ pub struct TaskCapability {
     pub can_cancel: bool,
 }
 
+impl TaskCapability {
+    /// What a server with the tasks extension offers.
+    pub const EXTENSION: Self = Self {
+        kind: TaskKind::Extension,
+        can_list: false,
+        can_cancel: true,
+    };
+}
+
 /// The states of a server task; the last three are terminal and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
 #[serde(rename_all = "snake_case")]

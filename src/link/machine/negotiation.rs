@@ -388,11 +388,6 @@ impl Link {
     }
 
     fn open_modern(&mut self, found: DiscoverResult) {
-        let offer = TaskCapability {
-            kind: TaskKind::Extension,
-            can_list: false,
-            can_cancel: true,
-        };
         let why = if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() && found.has_tasks {
@@ -416,7 +411,7 @@ impl Link {
         self.record.has_logging = false;
         self.record.server_info = found.server_info;
         self.record.introduction = found.introduction;
-        self.record.tasks = found.has_tasks.then_some(offer);
+        self.record.tasks = found.has_tasks.then_some(TaskCapability::EXTENSION);
         self.session_opened();
         self.record.era_why = Some(why.to_owned());
         self.record.tools_at = None;

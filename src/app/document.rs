@@ -305,14 +305,14 @@ impl Document {
     }
 
     fn line(&self, number: usize) -> &str {
-        let start = |number: usize| {
-            self.lines
-                .get(number)
-                .map_or(self.text.len(), |line| line.start as usize)
-        };
-        self.text
-            .get(start(number)..start(number + 1))
-            .unwrap_or_default()
+        let range = self.start(number)..self.start(number + 1);
+        self.text.get(range).unwrap_or_default()
+    }
+
+    /// Where a line begins in the text.
+    fn start(&self, number: usize) -> usize {
+        let line = self.lines.get(number);
+        line.map_or(self.text.len(), |line| line.start as usize)
     }
 
     /// A visible line by its row.
@@ -514,13 +514,8 @@ impl Document {
             while self.lines.get(end).is_some_and(|line| line.is_continuation) {
                 end += 1;
             }
-            let start = |at: usize| {
-                self.lines
-                    .get(at)
-                    .map_or(self.text.len(), |line| line.start as usize)
-            };
-            let first = start(number);
-            let whole = self.text.get(first..start(end)).unwrap_or_default();
+            let first = self.start(number);
+            let whole = self.text.get(first..self.start(end)).unwrap_or_default();
             if end == number + 1 {
                 if search.is_in(whole) {
                     hits.push(index(number));
@@ -528,7 +523,7 @@ impl Document {
             } else {
                 let mut piece = number;
                 for found in search.matches_in(whole) {
-                    while piece + 1 < end && start(piece + 1) <= first + found.start {
+                    while piece + 1 < end && self.start(piece + 1) <= first + found.start {
                         piece += 1;
                     }
                     if hits.last() != Some(&index(piece)) {

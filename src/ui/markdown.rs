@@ -38,11 +38,8 @@ pub(super) fn pieces(line: &str, glyphs: &Glyphs) -> Vec<(String, Role)> {
     push(&mut out, indent, Role::Plain);
     let mut rest = text;
     while let Some(quoted) = rest.strip_prefix('>') {
-        push(
-            &mut out,
-            &format!("{} ", glyphs.frame.vertical_left),
-            Role::Dim,
-        );
+        let bar = format!("{} ", glyphs.frame.vertical_left);
+        push(&mut out, &bar, Role::Dim);
         rest = quoted.trim_start();
     }
     if let Some(item) = ["- ", "* ", "+ "]
@@ -115,10 +112,8 @@ fn inline_pieces(text: &str) -> Vec<(String, Role)> {
 /// The character after an escaping backslash.
 fn parse_escaped(after: &str) -> Option<&str> {
     let character = after.get(..1)?;
-    character
-        .chars()
-        .all(|ch| ch.is_ascii_punctuation())
-        .then_some(character)
+    let is_mark = character.chars().all(|ch| ch.is_ascii_punctuation());
+    is_mark.then_some(character)
 }
 
 /// Parses `` `code` ``, delimited by the same number of backticks on both sides.

@@ -50,6 +50,10 @@ pub(crate) enum Role {
 
 impl Role {
     /// Of a choice in a list, which is the selected one or not, and can be chosen or not.
+    pub(crate) fn of_button(is_on: bool) -> Self {
+        if is_on { Self::Cursor } else { Self::Key }
+    }
+
     pub(crate) fn of_choice(is_on: bool, can: bool) -> Self {
         match (is_on, can) {
             (true, _) => Self::Strong,

@@ -93,13 +93,8 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
         _ => "name or URL: ",
     };
     let has_cursor = is_on || !form.url.is_empty();
-    let typed = typed::field(
-        theme,
-        columns.saturating_sub(2),
-        label,
-        &form.url,
-        has_cursor,
-    );
+    let room = columns.saturating_sub(2);
+    let typed = typed::field(theme, room, label, &form.url, has_cursor);
     let sign = if is_on { theme.glyphs.cursor } else { " " };
     window.put(0, y, theme.span(sign, Role::Focus));
     window.put(2, y, typed);
@@ -135,10 +130,8 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
     };
     typed.push_span(theme.span(format!("{hint}{count}"), Role::Dim));
     window.put(0, 0, typed);
-    let known = form
-        .server
-        .as_ref()
-        .and_then(|server| state.tools.get(server));
+    let known = form.server.as_ref();
+    let known = known.and_then(|server| state.tools.get(server));
     if matching.is_empty() {
         let note = match known {
             Some(tools) if tools.error.is_some() => {
@@ -266,11 +259,7 @@ fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
     } else {
         "[ Start ]"
     };
-    let role = if form.is_at_button() {
-        Role::Cursor
-    } else {
-        Role::Key
-    };
+    let role = Role::of_button(form.is_at_button());
     let mut line = Line::from(theme.span(button, role));
     if usize::from(window.columns()) < NARROW {
         let keys = "  Ctrl-S start  Ctrl-R JSON/fields  Esc back";
@@ -347,19 +336,10 @@ fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
     let is_json = form.raw.is_some();
     let rows = if is_json { Vec::new() } else { form.rows() };
     let fields = || rows.iter().map(|row| row.field);
-    let (lines, role) = problems(
-        form,
-        columns,
-        &hint(is_json, fields().nth(form.at), columns),
-    );
-    let most = fields()
-        .map(|field| {
-            problems(form, columns, &hint(is_json, Some(field), columns))
-                .0
-                .len()
-        })
-        .max()
-        .unwrap_or(1);
+    let with_hint = |field| problems(form, columns, &hint(is_json, field, columns));
+    let (lines, role) = with_hint(fields().nth(form.at));
+    let most = fields().map(|field| with_hint(Some(field)).0.len()).max();
+    let most = most.unwrap_or(1);
     let rows = most.max(lines.len());
     (lines, role, rows)
 }

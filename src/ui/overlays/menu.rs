@@ -22,11 +22,8 @@ pub(super) fn menu(region: &mut Region<'_>, dialog: &Dialog, selected: Option<ch
     } = dialog;
     let cursor = dialog.index_of(selected);
     let most = usize::from(region.window_columns(88).saturating_sub(4)).clamp(1, 84);
-    let lead = if body_lines.iter().any(|line| line.outcome.is_some()) {
-        10
-    } else {
-        0
-    };
+    let has_outcomes = body_lines.iter().any(|line| line.outcome.is_some());
+    let lead = if has_outcomes { 10 } else { 0 };
     let widest = body_lines
         .iter()
         .map(|line| text::width(&line.text) + lead)

@@ -88,11 +88,8 @@ pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionFo
 
 fn message_lines(form: &QuestionForm, available: usize) -> Vec<String> {
     let clean = text::clean_block(&form.elicitation.message);
-    let lines = clean
-        .trim_end()
-        .lines()
-        .flat_map(|line| wrap(line, available));
-    let mut lines: Vec<String> = lines.collect();
+    let lines = clean.trim_end().lines();
+    let mut lines: Vec<String> = lines.flat_map(|line| wrap(line, available)).collect();
     if lines.is_empty() {
         lines.push("(no message)".to_owned());
     }
@@ -120,10 +117,8 @@ fn page_lines(theme: Theme, link: &UrlPreview, available: usize) -> Vec<Line<'st
         (&link.host, Role::Needs),
         (&link.after, Role::Dim),
     ] {
-        for grapheme in theme
-            .span(part.as_str(), role)
-            .styled_graphemes(theme.style(role))
-        {
+        let part = theme.span(part.as_str(), role);
+        for grapheme in part.styled_graphemes(theme.style(role)) {
             if row.width() + text::width(grapheme.symbol) > available {
                 lines.push(std::mem::take(&mut row));
             }
@@ -218,11 +213,7 @@ fn buttons(theme: Theme, columns: u16, form: &QuestionForm) -> Line<'static> {
             Button::Decline => "[ Decline ]",
             Button::Dismiss => "[ Dismiss ]",
         };
-        let role = if form.button() == Some(button) {
-            Role::Cursor
-        } else {
-            Role::Key
-        };
+        let role = Role::of_button(form.button() == Some(button));
         line.extend([theme.span(label, role), Span::raw("  ")]);
     }
     let later = "Esc later";

@@ -30,10 +30,8 @@ pub(super) fn field(
     let available = usize::from(columns).saturating_sub(line.width());
     let after = field.after();
     // Of the text before the cursor, only the end fits.
-    let before = tail(
-        &text::clean_line(&field.before()),
-        available.saturating_sub(2),
-    );
+    let before = field.before();
+    let before = tail(&text::clean_line(&before), available.saturating_sub(2));
     let mut chars = after.chars();
     let under = chars.next().unwrap_or(' ').to_string();
     line.extend([

@@ -131,10 +131,8 @@ fn put_facts(region: &mut Region<'_>, facts: &[Fact]) -> u16 {
             let rest = lines.split_off(FACT_ROWS - 1).join(" ");
             lines.push(text::cut(&rest, available, theme.glyphs.more).into_owned());
         }
-        let lines: Vec<Line<'_>> = lines
-            .into_iter()
-            .map(|line| theme.span(line, *role).into())
-            .collect();
+        let lines = lines.into_iter().map(|line| theme.span(line, *role).into());
+        let lines: Vec<Line<'_>> = lines.collect();
         let count = u16::try_from(lines.len()).unwrap_or(1);
         height += count;
         let cells = [
@@ -177,11 +175,8 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
         let size = task.end.result_bytes;
         let size = size.map_or(String::new(), |size| format!(" ({})", text::bytes(size)));
         let key = state.key(Action::Open);
-        facts.push((
-            "result",
-            format!("{line}{size}   ({key} to open)"),
-            Role::Done,
-        ));
+        let line = format!("{line}{size}   ({key} to open)");
+        facts.push(("result", line, Role::Done));
     }
     if let Some(at) = task.end.settled_at.filter(|_| is_settled) {
         let took = text::span(at.since(task.created_at));
@@ -211,11 +206,8 @@ fn facts(state: &State, task_row: &TaskRow, now: Stamp) -> Vec<Fact> {
     facts.extend(notice.map(|it| ("notice", it, Role::Warning)));
     facts.extend(note.map(|it| ("note", it, Role::Plain)));
     if !is_settled {
-        let limit = |limit: Option<std::time::Duration>| limit.map_or("off".to_owned(), text::span);
-        let (idle, hard) = (
-            limit(task.options.limits.idle),
-            limit(task.options.limits.hard),
-        );
+        let limits = [task.options.limits.idle, task.options.limits.hard];
+        let [idle, hard] = limits.map(|limit| limit.map_or("off".to_owned(), text::span));
         let key = state.key(Action::Edit);
         let line = format!("idle timeout {idle}, max time {hard} ({key}: edit)");
         facts.push(("limits", line, Role::Plain));
@@ -283,22 +275,15 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
             format!("quiet, last byte {} ago; stream open", ago(last_byte)),
             Role::Plain,
         ),
-        Connectivity::Reconnecting { attempt, next, why } => (
-            format!(
-                "disconnected: {why}; retry #{} {}",
-                attempt.saturating_add(1),
-                until_phrase(next, now)
-            ),
-            Role::Warning,
-        ),
-        Connectivity::Offline { since, next, why } => (
-            format!(
-                "offline for {}: {why}; {}",
-                text::span(now.wall.since(since)),
-                retry_phrase(next, now)
-            ),
-            Role::Warning,
-        ),
+        Connectivity::Reconnecting { attempt, next, why } => {
+            let (number, until) = (attempt.saturating_add(1), until_phrase(next, now));
+            let line = format!("disconnected: {why}; retry #{number} {until}");
+            (line, Role::Warning)
+        }
+        Connectivity::Offline { since, next, why } => {
+            let (age, retry) = (text::span(now.wall.since(since)), retry_phrase(next, now));
+            (format!("offline for {age}: {why}; {retry}"), Role::Warning)
+        }
         Connectivity::NeedsLogin => {
             let server = state.server(&task_row.view.task.server);
             let need = server.and_then(|server| server_needs(state, server));

@@ -61,10 +61,8 @@ fn flags(state: &State, more: &str) -> Vec<String> {
     // Always shown: users must see that the list is filtered.
     if !state.list.filter.is_empty() {
         let typed = text::clean_line(state.list.filter.text().trim()).into_owned();
-        flags.push(format!(
-            "FILTER {}",
-            text::cut(&typed, FILTER_COLUMNS, more)
-        ));
+        let shown = text::cut(&typed, FILTER_COLUMNS, more);
+        flags.push(format!("FILTER {shown}"));
     }
     flags
 }
@@ -192,10 +190,8 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
 }
 
 fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
-    let saved = state
-        .session
-        .saved_at
-        .map(|at| format!("Saved at {}.", state.clock_seconds(at)));
+    let saved_at = state.session.saved_at;
+    let saved = saved_at.map(|at| format!("Saved at {}.", state.clock_seconds(at)));
     let mut parts: Vec<String> = Vec::new();
     if state.is_stale() {
         parts.extend(saved);
@@ -209,10 +205,8 @@ fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {
             let key = state.key(Action::Resume);
-            parts.push(format!(
-                "Next retry {} ({key} to retry now)",
-                until_phrase(*next, now)
-            ));
+            let retry = until_phrase(*next, now);
+            parts.push(format!("Next retry {retry} ({key} to retry now)"));
         }
         _ if let Some(connecting) = state.connecting_to_host() => parts.push(connecting),
         _ if state.session.is_driverless && state.setup.readonly => {

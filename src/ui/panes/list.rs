@@ -141,11 +141,9 @@ fn heading<'t>(
     let is_of_done = is_of(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count_if = |is_shown, count| if is_shown { count } else { 0 };
+    let needs = count_if(is_of_server, counts.needs);
     let inside = text::counts(&[
-        (
-            count_if(is_of_server, counts.needs),
-            text::needs_you(counts.needs),
-        ),
+        (needs, text::needs_you(counts.needs)),
         (count_if(is_of_server, counts.paused), "paused"),
         (count_if(is_of_done || is_of_server, counts.new), "new"),
     ]);
@@ -251,6 +249,7 @@ fn row<'t>(
         theme.span(if_cut.label(), if_cut_role(if_cut))
     });
     let (end, end_role) = end(state, task_row, now);
+    let time = theme.span(time(task_row, now), Role::Dim);
     let cells = [
         Cell::from(Line::from(signs)),
         cell(theme, columns.state, theme.span(shown.text, shown.role)),
@@ -260,11 +259,7 @@ fn row<'t>(
         cell(theme, columns.from, from),
         cell(theme, columns.progress, progress),
         cell(theme, columns.end, theme.span(end, end_role)),
-        cell(
-            theme,
-            columns.time,
-            theme.span(time(task_row, now), Role::Dim),
-        ),
+        cell(theme, columns.time, time),
         cell(theme, columns.if_cut, if_cut),
     ];
     (Row::new(cells), bar.map(|bar| (at.x, bar)))
@@ -355,19 +350,13 @@ fn end(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
         };
         return (label, Role::Warning);
     }
-    let left = task
-        .progress
-        .as_ref()
-        .and_then(|progress| progress.total)
-        .filter(|_| task_row.is_running())
-        .and_then(|total| task_row.pace.time_left(now, total));
+    let progress = task.progress.as_ref().filter(|_| task_row.is_running());
+    let left = progress.and_then(|it| task_row.pace.time_left(now, it.total?));
     // Questions must be answered before the server task expires. For running tasks the expiry says nothing about when
     // they end.
-    let until = task
-        .server_task
-        .as_ref()
-        .filter(|_| task.status == Status::InputRequired)
-        .and_then(ServerTask::expires_at);
+    let asks = task.status == Status::InputRequired;
+    let server_task = task.server_task.as_ref().filter(|_| asks);
+    let until = server_task.and_then(ServerTask::expires_at);
     match (left, until) {
         (Some(left), _) => (text::time_left(left), Role::Plain),
         (None, Some(at)) => (format!("by {}", state.clock_short(at, now)), Role::Dim),

@@ -160,11 +160,8 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
         theme.span("if cut: ", Role::Dim),
         theme.span(impact.label(), if_cut_role(&impact)),
     ]));
-    let why = wrap(&impact.reason.message(), available);
-    lines.extend(
-        why.into_iter()
-            .map(|line| theme.span(line, Role::Dim).into()),
-    );
+    let why = wrap(&impact.reason.message(), available).into_iter();
+    lines.extend(why.map(|line| theme.span(line, Role::Dim).into()));
     let rows = region.rows();
     let hidden = lines.len().saturating_sub(usize::from(rows));
     region.put_lines(0, 0, lines);

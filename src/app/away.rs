@@ -47,10 +47,8 @@ pub fn away_lines(state: &State) -> Option<[String; 2]> {
         let at = task.end.settled_at.or(asked_at).unwrap_or(task.updated_at);
         at >= away.from && (at <= learned_by || !task.status.is_settled())
     };
-    let labels: Vec<&str> = tasks
-        .filter(has_happened)
-        .map(|it| it.status.label())
-        .collect();
+    let labels = tasks.filter(has_happened).map(|it| it.status.label());
+    let labels: Vec<&str> = labels.collect();
     let count = |label| labels.iter().filter(|it| **it == label).count();
     let asks = count(Status::InputRequired.label());
     let questions = if asks == 1 { "question" } else { "questions" };

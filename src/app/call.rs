@@ -98,11 +98,8 @@ pub struct CallForm {
 impl CallForm {
     /// Fills the typed arguments into the fields; reports the ones that don't fit.
     pub(super) fn apply_typed(&mut self) {
-        let shapes = self
-            .tool
-            .as_ref()
-            .map(Tool::form_fields)
-            .unwrap_or_default();
+        let tool = self.tool.as_ref();
+        let shapes = tool.map(Tool::form_fields).unwrap_or_default();
         let is_named =
             |pair: &TypedArgument| shapes.iter().any(|shape| shape.spec.name == pair.key);
         let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
@@ -150,11 +147,8 @@ impl CallForm {
     /// Sets the tool and its fields, filled with the defaults or exactly with `given`.
     pub(super) fn set_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
         let shapes = tool.form_fields();
-        let is_simple = given.is_none_or(|given| {
-            given
-                .keys()
-                .all(|key| shapes.iter().any(|shape| &shape.spec.name == key))
-        });
+        let is_known = |key: &String| shapes.iter().any(|shape| shape.spec.name == *key);
+        let is_simple = given.is_none_or(|given| given.keys().all(is_known));
         let start = |name: &str| match given {
             None => InitialValue::Default,
             Some(given) => given
@@ -247,11 +241,8 @@ impl CallForm {
             lines,
             ..FormErrors::default()
         })?;
-        let checked = self
-            .tool
-            .as_ref()
-            .map(|tool| tool.check(&arguments))
-            .unwrap_or_default();
+        let checked = self.tool.as_ref().map(|tool| tool.check(&arguments));
+        let checked = checked.unwrap_or_default();
         if checked.errors.is_empty() {
             return Ok((arguments, checked.unusable));
         }
@@ -303,10 +294,8 @@ impl CallForm {
         let rows = self.rows();
         self.wrong.iter().any(|wrong| {
             let leads = |row: &FormRow<'_>| wrong.starts_with(&row.path);
-            let most = rows
-                .iter()
-                .filter(|row| leads(row))
-                .map(|row| row.path.len());
+            let leading = rows.iter().filter(|row| leads(row));
+            let most = leading.map(|row| row.path.len());
             leads(row) && Some(row.path.len()) == most.max()
         })
     }

@@ -127,10 +127,8 @@ pub struct FieldError {
 /// Puts the cursor of a JSON field at the error.
 pub(super) fn go_to_json_error(field: &mut Field) {
     if let Err(error) = serde_json::from_str::<Value>(field.text()) {
-        field.go_to(
-            error.line().saturating_sub(1),
-            error.column().saturating_sub(1),
-        );
+        let (line, column) = (error.line(), error.column());
+        field.go_to(line.saturating_sub(1), column.saturating_sub(1));
     }
 }
 
@@ -450,9 +448,8 @@ impl FormField {
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);
-                *at = at
-                    .saturating_add_signed(if forward { 1 } else { -1 })
-                    .min(last);
+                let step = if forward { 1 } else { -1 };
+                *at = at.saturating_add_signed(step).min(last);
             }
             _ => {}
         }

@@ -47,12 +47,9 @@ pub struct Keymap {
 
 impl Default for Keymap {
     fn default() -> Self {
-        Self::new(
-            BINDINGS
-                .iter()
-                .map(|binding| (binding, binding.defaults()))
-                .collect(),
-        )
+        let rows = BINDINGS.iter();
+        let rows = rows.map(|binding| (binding, binding.defaults()));
+        Self::new(rows.collect())
     }
 }
 
@@ -61,11 +58,8 @@ impl Keymap {
         let mut actions = BTreeMap::new();
         for (binding, chords) in &rows {
             for scope in binding.scopes {
-                actions.extend(
-                    chords
-                        .iter()
-                        .map(|chord| ((*scope, *chord), binding.action)),
-                );
+                let keys = chords.iter().map(|chord| (*scope, *chord));
+                actions.extend(keys.map(|key| (key, binding.action)));
             }
         }
         Self { rows, actions }
@@ -142,10 +136,8 @@ impl Keymap {
     fn help_found(&self, typed: &str) -> Vec<HelpLine> {
         let typed = typed.trim();
         // A leading slash is a habit from pagers.
-        let typed = typed
-            .strip_prefix('/')
-            .filter(|it| !it.is_empty())
-            .unwrap_or(typed);
+        let after_slash = typed.strip_prefix('/').filter(|it| !it.is_empty());
+        let typed = after_slash.unwrap_or(typed);
         if typed.is_empty() {
             return self.help_all();
         }

@@ -62,11 +62,8 @@ fn cursor(state: &State, lanes: &[&TaskRow]) -> usize {
 /// The lanes that fit on the screen, and how many are above and below them.
 pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize) {
     let all = lanes(state, now.wall);
-    let rows = usize::from(
-        PaneHeights::of(state, state.size)
-            .list
-            .saturating_sub(OTHER_ROWS),
-    );
+    let rows = PaneHeights::of(state, state.size).list;
+    let rows = usize::from(rows.saturating_sub(OTHER_ROWS));
     let cursor = cursor(state, &all);
     let first = (cursor + 1)
         .saturating_sub(rows.max(1))
@@ -126,9 +123,8 @@ pub fn axis(state: &State, now: Stamp, columns: u16) -> Vec<(u16, String)> {
 pub fn time_at(begin: Wall, end: Wall, column: u16, columns: u16) -> Wall {
     let whole = end.since(begin).as_millis();
     let part = whole * u128::from(column) / u128::from(columns.max(1));
-    begin.after(Duration::from_millis(
-        u64::try_from(part).unwrap_or(u64::MAX),
-    ))
+    let part = u64::try_from(part).unwrap_or(u64::MAX);
+    begin.after(Duration::from_millis(part))
 }
 
 /// Moves the cursor.

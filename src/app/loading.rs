@@ -73,12 +73,8 @@ fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
         )
     };
     let lines: Vec<String> = entries.iter().map(line).collect();
-    if let Some(wire) = state
-        .detail
-        .traffic
-        .as_mut()
-        .filter(|wire| wire.task == *task)
-    {
+    let wire = state.detail.traffic.as_mut();
+    if let Some(wire) = wire.filter(|wire| wire.task == *task) {
         wire.lines = Some(lines);
         wire.is_asked = false;
     }

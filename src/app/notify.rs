@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     app::{Group, RequestPurpose, TaskRow, WindowFocus},
     domain::{
-        Mono, NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
+        NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
         SessionResponse, Status, text, whole_percent,
     },
 };
@@ -21,12 +21,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the user is probably looking at this window.
 fn is_watched(state: &State) -> bool {
-    let was_key_pressed = || {
-        let since = |key: Mono| state.now().mono.since(key);
-        state
-            .last_key
-            .is_some_and(|key| since(key) < WATCHED_AFTER_KEY)
-    };
+    let since_key = state.last_key.map(|key| state.now().mono.since(key));
+    let was_key_pressed = || since_key.is_some_and(|since| since < WATCHED_AFTER_KEY);
     match state.window {
         WindowFocus::Focused => true,
         WindowFocus::Unreported => was_key_pressed(),
@@ -96,11 +92,9 @@ fn show_progress(state: &mut State) {
     if is_fresh && alerts.running == running {
         return;
     }
-    let parts: Vec<f64> = state
-        .open_tasks()
-        .filter(|task_row| task_row.is_running())
-        .filter_map(|task_row| task_row.view.task.progress.as_ref()?.ratio())
-        .collect();
+    let running_tasks = state.open_tasks().filter(|it| it.is_running());
+    let ratio = |it: &TaskRow| it.view.task.progress.as_ref()?.ratio();
+    let parts: Vec<f64> = running_tasks.filter_map(ratio).collect();
     let overall = if running == 0 {
         OverallProgress::None
     } else if parts.is_empty() {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Answer, ArgumentSpec, Elicitation, Mono, Question, Stamp, TaskId, UrlPreview};
+use crate::domain::{Answer, Elicitation, Mono, Question, Stamp, TaskId, UrlPreview};
 
 use super::{FormField, TaskRow, dialogs::menu::was_readable};
 
@@ -58,9 +58,7 @@ impl QuestionForm {
             task: task.clone(),
             key: question.key.clone(),
             link: elicitation.url_preview(),
-            fields: fields
-                .map(|spec: ArgumentSpec| FormField::new(spec, None))
-                .collect(),
+            fields: fields.map(|spec| FormField::new(spec, None)).collect(),
             elicitation,
             at: None,
             errors: Vec::new(),

@@ -24,18 +24,12 @@ pub(super) fn request_for(
 
 /// Requests a server's tools unless a request is in progress.
 pub(super) fn request_tools(state: &mut State, server: &ServerName) {
-    let is_requested = state
-        .tools
-        .get(server)
-        .is_some_and(|tools| tools.request.is_some());
-    if is_requested {
+    let known = state.tools.get(server);
+    if known.is_some_and(|tools| tools.request.is_some()) {
         return;
     }
-    let id = request_for(
-        state,
-        SessionRequest::Tools(server.clone()),
-        RequestPurpose::Tools(server.clone()),
-    );
+    let purpose = RequestPurpose::Tools(server.clone());
+    let id = request_for(state, SessionRequest::Tools(server.clone()), purpose);
     let tools = state.tools.entry(server.clone()).or_default();
     tools.request = Some(id);
     tools.error = None;
@@ -60,10 +54,8 @@ pub(super) fn new_id(state: &mut State) -> TaskId {
     loop {
         state.requests.ids_made = state.requests.ids_made.wrapping_add(1);
         // SplitMix64: one step of it spreads a counter over all bits.
-        let mut bits = state
-            .setup
-            .seed
-            .wrapping_add(state.requests.ids_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mixed = state.requests.ids_made.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut bits = state.setup.seed.wrapping_add(mixed);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let id = TaskId::from_bits(bits ^ (bits >> 31));

@@ -19,10 +19,8 @@ pub(super) fn mark_seen_rows(state: &mut State) {
     if !state.dialogs.stack.is_empty() || state.pane != Pane::Tasks {
         return;
     }
-    let is_read = state
-        .list
-        .cursor_still_since
-        .is_some_and(|since| now.mono.since(since) >= DWELL);
+    let still_since = state.list.cursor_still_since;
+    let is_read = still_since.is_some_and(|since| now.mono.since(since) >= DWELL);
     // A failed or lost task needs more than a look: it stays until the user decides.
     let is_done = |task_row: &TaskRow| task_row.group() == Group::Finished;
     if is_read

@@ -30,11 +30,7 @@ fn matches(state: &State, task_row: &TaskRow) -> bool {
 
 fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     let (a, b) = (&one.view.task, &two.view.task);
-    let newest = || {
-        b.created_at
-            .cmp(&a.created_at)
-            .then_with(|| a.id.cmp(&b.id))
-    };
+    let newest = || (b.created_at.cmp(&a.created_at)).then_with(|| a.id.cmp(&b.id));
     let order = match state.list.sort {
         SortKey::Newest => Ordering::Equal,
         SortKey::State => a.status.label().cmp(b.status.label()),
@@ -156,11 +152,8 @@ fn build(state: &mut State) {
         state.messages.reply.take_if(|it| it.is_about_empty_list);
     }
     let tasks = &state.tasks;
-    let is_kept = |id: &TaskId| {
-        tasks
-            .get(id)
-            .is_some_and(|it| it.view.task.forgotten_at.is_none())
-    };
+    let is_there = |row: &TaskRow| row.view.task.forgotten_at.is_none();
+    let is_kept = |id: &TaskId| tasks.get(id).is_some_and(is_there);
     state.list.marks.retain(is_kept);
     place_cursor(state);
 }
@@ -178,11 +171,8 @@ fn place_cursor(state: &mut State) {
         state.list.cursor = Some(wanted);
         state.list.wanted = None;
     }
-    let found = state
-        .list
-        .cursor
-        .as_ref()
-        .and_then(|id| line_of(&state.list.rows, id));
+    let cursor = state.list.cursor.as_ref();
+    let found = cursor.and_then(|id| line_of(&state.list.rows, id));
     if let Some(line) = found {
         state.list.cursor_row = line;
     } else {
@@ -235,13 +225,10 @@ pub(super) fn move_by(state: &mut State, rows: isize) -> bool {
             .take(count)
             .last()
     };
-    match target {
-        Some(line) => {
-            move_to(state, line);
-            true
-        }
-        None => false,
+    if let Some(line) = target {
+        move_to(state, line);
     }
+    target.is_some()
 }
 
 /// Puts the cursor on the row at `line`.
@@ -358,23 +345,12 @@ pub(super) fn visible_rows(state: &State) -> Vec<TaskId> {
         return Vec::new();
     }
     let rows = usize::from(PaneHeights::of(state, state.size).list);
-    state
-        .list
-        .rows
-        .iter()
-        .skip(state.list.top)
-        .take(rows)
-        .filter_map(ListRow::task)
-        .cloned()
-        .collect()
+    let shown = state.list.rows.iter().skip(state.list.top).take(rows);
+    shown.filter_map(ListRow::task).cloned().collect()
 }
 
 /// The first row to draw if the list has `rows` rows on the screen.
 pub fn first_line(state: &State, rows: usize) -> usize {
-    window(
-        state.list.top,
-        state.list.cursor_row,
-        rows,
-        state.list.rows.len(),
-    )
+    let list = &state.list;
+    window(list.top, list.cursor_row, rows, list.rows.len())
 }

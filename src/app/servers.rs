@@ -16,11 +16,8 @@ use super::{
 };
 
 pub(super) fn apply_server(state: &mut State, server: ServerView) {
-    match state
-        .servers
-        .iter_mut()
-        .find(|known| known.name == server.name)
-    {
+    let mut servers = state.servers.iter_mut();
+    match servers.find(|known| known.name == server.name) {
         Some(known) => *known = server,
         None => state.servers.push(server),
     }

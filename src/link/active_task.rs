@@ -443,10 +443,8 @@ impl ActiveTask {
         let attempt = self
             .attempt()
             .filter(|_| is_open && self.task.resumability.checkpoint)?;
-        let patience = self
-            .activity
-            .longest_silence
-            .map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
+        let longest = self.activity.longest_silence;
+        let patience = longest.map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
         let can_replay = attempt.cursors.newest.is_some() && !self.recovery.is_replay_failing;
         let has_way_back = can_replay || self.is_modern();
         (!has_way_back).then(|| self.activity.last_byte.mono.after(patience))
@@ -527,11 +525,8 @@ impl ActiveTask {
 
     /// Whether its core task was made in another session of the server, and may have ended with it.
     pub(super) fn is_bound_to_another(&self, session_number: u64) -> bool {
-        let is_open = self
-            .task
-            .server_task
-            .as_ref()
-            .is_some_and(|task| task.kind == TaskKind::Core && task.is_bound.is_none());
+        let task = self.task.server_task.as_ref();
+        let is_open = task.is_some_and(|it| it.kind == TaskKind::Core && it.is_bound.is_none());
         let made_in = self.attempt().map(|attempt| attempt.session_number);
         is_open && made_in != Some(session_number)
     }

@@ -229,10 +229,9 @@ impl Follow {
     /// Whether the list shows what an open stream would have told: that it moves, where the stream told of that before,
     /// or that it ended a while ago.
     pub(super) fn belies_stream(&self, now: Mono, tells_steps: bool) -> bool {
-        let is_over = self
-            .last
-            .as_ref()
-            .is_some_and(|last| last.is_finished() || last.is_cancelled() || last.has_stopped());
+        let last = self.last.as_ref();
+        let is_over =
+            last.is_some_and(|it| it.is_finished() || it.is_cancelled() || it.has_stopped());
         tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
     }
 

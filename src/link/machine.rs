@@ -374,19 +374,16 @@ impl Link {
     /// The revision of the session, or the modern one where that is all that is spoken.
     fn session_version(&self) -> ProtocolVersion {
         let newest_stateful = ProtocolVersion::V20251125;
-        self.record
-            .version
-            .or(self.config.choice.version)
-            .unwrap_or(newest_stateful)
+        let version = self.record.version.or(self.config.choice.version);
+        version.unwrap_or(newest_stateful)
     }
 
     /// What a call can stand on here, as the user chose.
     fn capabilities(&self, task: Option<&Task>) -> ServerCapabilities {
         let mut capabilities = self.record.capabilities();
-        capabilities.pinned = task
-            .and_then(|task| task.options.protocol)
-            .or(self.config.choice.version)
-            .or(capabilities.pinned);
+        let asked = task.and_then(|task| task.options.protocol);
+        let asked = asked.or(self.config.choice.version);
+        capabilities.pinned = asked.or(capabilities.pinned);
         capabilities
     }
 

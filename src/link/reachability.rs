@@ -196,10 +196,9 @@ impl Reachability {
             down.next_wall = down.next_wall.max(now.wall.after(at_least));
             return;
         }
-        let (since, tries) = self
-            .down
-            .as_ref()
-            .map_or((now, 1), |down| (down.since, down.tries.saturating_add(1)));
+        let down = self.down.as_ref();
+        let (since, tries) =
+            down.map_or((now, 1), |down| (down.since, down.tries.saturating_add(1)));
         let lasted = now.mono.since(since.mono);
         let cap = if lasted > LONG_OUTAGE {
             LATER

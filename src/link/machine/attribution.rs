@@ -64,10 +64,8 @@ impl Link {
 
     /// The only task that is running, queued, asking or being controlled.
     pub(super) fn only_active_task(&self) -> Option<TaskId> {
-        let mut active = self
-            .tasks
-            .iter()
-            .filter(|(_, active)| !active.is_settled() && active.is_active());
+        let tasks = self.tasks.iter();
+        let mut active = tasks.filter(|(_, active)| !active.is_settled() && active.is_active());
         let (id, _) = active.next()?;
         active.next().is_none().then(|| id.clone())
     }

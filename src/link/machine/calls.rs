@@ -96,10 +96,8 @@ impl Link {
         let task = &mut active.task;
         let arguments: Map<String, Value> =
             serde_json::from_str(&task.arguments).unwrap_or_default();
-        task.client_id = arguments
-            .get(&self.record.convention.client_id)
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let client_id = arguments.get(&self.record.convention.client_id);
+        task.client_id = client_id.and_then(|it| Some(it.as_str()?.to_owned()));
         task.server_task_id = Some(checkpoint);
         task.resumability.checkpoint = true;
         if let Some(attempt) = task.attempts.last_mut() {

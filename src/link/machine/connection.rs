@@ -140,10 +140,8 @@ impl Link {
         };
         self.record.version = Some(version);
         self.record.refuses_session = false;
-        self.record.asked_version = self
-            .negotiation
-            .pinned
-            .filter(|asked| Some(*asked) != self.config.choice.version);
+        let asked = self.negotiation.pinned;
+        self.record.asked_version = asked.filter(|_| asked != self.config.choice.version);
         self.record.session = session;
         self.record.session_number += 1;
         // What was removed from the list ran in an earlier session.

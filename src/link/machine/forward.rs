@@ -58,11 +58,8 @@ impl Link {
             "resources/unsubscribe" => {
                 let params: Map<String, Value> = serde_json::from_str(&params).unwrap_or_default();
                 let uri = params.get("uri").and_then(Value::as_str);
-                let is_wanted = self
-                    .hosts
-                    .resources()
-                    .iter()
-                    .any(|it| Some(it.as_str()) == uri);
+                let wanted = self.hosts.resources();
+                let is_wanted = wanted.iter().any(|it| Some(it.as_str()) == uri);
                 if is_wanted {
                     // Another host is still subscribed.
                     let done = Forwarded::Result("{}".to_owned());

@@ -55,10 +55,8 @@ impl Link {
 
     /// Everything up to this moment was watched, and is to be saved at once.
     pub(super) fn save_all(&mut self, now: Stamp) {
-        let open = self
-            .tasks
-            .values_mut()
-            .filter(|active| !active.is_settled());
+        let tasks = self.tasks.values_mut();
+        let open = tasks.filter(|active| !active.is_settled());
         for active in open {
             active.touch(now);
             self.saver.touch(now.mono);

@@ -186,10 +186,8 @@ impl Link {
             return;
         };
         self.close(reread.on);
-        self.useless_rereads = self
-            .useless_rereads
-            .filter(|_| !reread.has_found)
-            .map(|times| times.saturating_add(1));
+        let useless = self.useless_rereads.filter(|_| !reread.has_found);
+        self.useless_rereads = useless.map(|times| times.saturating_add(1));
         for event in reread.held {
             let is_open = self.tasks.get(id).is_some_and(|active| {
                 let is_new = event.id.as_ref().is_none_or(|id| !active.ids.knows(id));

@@ -26,10 +26,8 @@ impl Link {
         if !self.needs_proof() {
             return self.session_gone(refusal.server_text.as_deref());
         }
-        let check = self
-            .session
-            .check
-            .get_or_insert_with(|| SessionCheck::new(self.now.mono));
+        let check = &mut self.session.check;
+        let check = check.get_or_insert_with(|| SessionCheck::new(self.now.mono));
         if check.refused(refusal, self.now.mono) {
             let said = check.server_text.take();
             return self.session_gone(said.as_deref());

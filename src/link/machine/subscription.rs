@@ -47,10 +47,8 @@ impl Link {
         {
             return;
         }
-        let wanted: BTreeSet<String> = self
-            .served_of(TaskKind::Extension)
-            .map(|task| task.id.clone())
-            .collect();
+        let wanted = self.served_of(TaskKind::Extension);
+        let wanted: BTreeSet<String> = wanted.map(|task| task.id.clone()).collect();
         let wants_lists = self.wants_lists();
         if self.subscription.covers(&wanted, wants_lists) {
             self.subscription.next = None;

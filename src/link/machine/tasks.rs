@@ -89,10 +89,8 @@ impl Link {
         // Not `lastUpdatedAt`: one server sets it at every look.
         let has_moved =
             task.state != shape.state || shape.message.is_some() && task.message != shape.message;
-        let words = shape
-            .message
-            .clone()
-            .filter(|message| task.message.as_ref() != Some(message));
+        let words = shape.message.clone();
+        let words = words.filter(|message| task.message.as_ref() != Some(message));
         // A message may vanish at the end, and the last one said more.
         task.message = shape.message.or(task.message.take());
         let has_changed = has_moved || task.ttl_ms != shape.ttl_ms || task.poll_ms != shape.poll_ms;
@@ -197,12 +195,10 @@ impl Link {
         if free == 0 || !self.reachability.may_send(self.now) {
             return;
         }
-        let mut due: Vec<(Mono, TaskId)> = self
-            .tasks
-            .iter()
-            .filter_map(|(id, active)| Some((Self::next_look(active)?, id.clone())))
-            .filter(|(next, _)| self.now.mono >= *next)
-            .collect();
+        let looks = self.tasks.iter();
+        let looks = looks.filter_map(|(id, active)| Some((Self::next_look(active)?, id.clone())));
+        let due = looks.filter(|(next, _)| self.now.mono >= *next);
+        let mut due: Vec<(Mono, TaskId)> = due.collect();
         due.sort();
         for (_, id) in due.into_iter().take(free) {
             if !self.reachability.may_send(self.now) {

@@ -133,10 +133,8 @@ impl Hooks {
         let id = &view.task.id;
         let is_known = is_known && self.looked_at.insert(id.clone());
         // While the server is only asked again, nothing has changed.
-        let is_out = view
-            .task
-            .attempt()
-            .is_some_and(|it| it.phase == Phase::Open);
+        let attempt = view.task.attempt();
+        let is_out = attempt.is_some_and(|attempt| attempt.phase == Phase::Open);
         let is_heard = matches!(
             view.contact,
             Connectivity::Live { .. } | Connectivity::Quiet { .. }

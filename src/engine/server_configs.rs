@@ -109,12 +109,9 @@ impl KnownConfigs {
         servers.extend(self.in_directories_of(&servers));
         let is_theirs = |listed: &Listed| listed.file == file;
         let is_named = |name: &ServerName| servers.iter().any(|server| server.name == *name);
-        let left: Vec<ServerName> = self
-            .listed
-            .iter()
-            .filter(|(name, listed)| is_theirs(listed) && !is_named(name))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let left = self.listed.iter();
+        let left = left.filter(|(name, listed)| is_theirs(listed) && !is_named(name));
+        let left: Vec<ServerName> = left.map(|(name, _)| name.clone()).collect();
         for name in left {
             if let Some(listed) = self.listed.remove(&name) {
                 self.gone.insert(name.clone(), listed);

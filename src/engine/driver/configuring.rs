@@ -76,10 +76,8 @@ impl Configured<'_> {
             secrets.add(name, &value);
             options.env.push((name.clone(), value));
         }
-        options.cwd = program
-            .cwd
-            .clone()
-            .or_else(|| self.surroundings.directory.clone());
+        let cwd = program.cwd.clone();
+        options.cwd = cwd.or_else(|| self.surroundings.directory.clone());
         options.guard = self.guard.clone();
         options.buffered = unread.clone();
         options.secrets = secrets.clone();
@@ -182,10 +180,8 @@ impl Driver<'_> {
     pub(super) fn configure(&mut self, config: ServerConfigs, from: Option<ReaderId>, now: Stamp) {
         let snapshots = self.snapshots;
         self.configs.forget_readers(|reader| snapshots.has(reader));
-        let older = config
-            .file
-            .as_deref()
-            .map(|file| self.configs.variables_of(file).clone());
+        let file = config.file.as_deref();
+        let older = file.map(|file| self.configs.variables_of(file).clone());
         let Self { configs, links, .. } = self;
         let elsewhere = |server: &ServerConfig, was_named: bool| {
             let mut links = links.iter().map(|linked| &linked.link);

@@ -33,16 +33,10 @@ impl Driver<'_> {
             processes.all(is_at_rest)
         })
         .await;
-        let processes: Vec<Stdio> = self
-            .links
-            .iter()
-            .filter_map(|it| it.stdio.clone())
-            .collect();
-        let tokens: Vec<_> = self
-            .links
-            .iter()
-            .filter_map(|it| it.tokens.clone())
-            .collect();
+        let links = self.links.iter();
+        let processes: Vec<Stdio> = links.filter_map(|it| it.stdio.clone()).collect();
+        let links = self.links.iter();
+        let tokens: Vec<_> = links.filter_map(|it| it.tokens.clone()).collect();
         let ended = tokio::task::spawn_local(async move {
             futures_util::future::join_all(processes.iter().map(Stdio::end)).await;
         });

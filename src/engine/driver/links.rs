@@ -64,10 +64,8 @@ impl Linked {
             let mut names = self.headers.iter().map(|(name, _)| name);
             names.any(|name| name.eq_ignore_ascii_case(filled))
         };
-        let filled = self
-            .config_headers
-            .iter()
-            .filter(|(name, _)| !is_by_hand(name));
+        let filled = self.config_headers.iter();
+        let filled = filled.filter(|(name, _)| !is_by_hand(name));
         self.headers.iter().chain(filled).cloned().collect()
     }
 
@@ -178,10 +176,8 @@ impl Linked {
         options.headers = given.chain(more).collect();
         options.secrets = self.secrets.clone();
         options.traffic = Some(self.tap.clone());
-        let has_own = options
-            .headers
-            .iter()
-            .any(|(name, _)| is_authorization(name));
+        let mut names = options.headers.iter().map(|(name, _)| name);
+        let has_own = names.any(|name| is_authorization(name));
         // A later sign-in replaces what a command passed.
         let takes_sign_in = !has_own || self.headers.iter().any(|(name, _)| is_authorization(name));
         let url = url::Url::parse(&record.url).ok();
@@ -301,10 +297,8 @@ impl Driver<'_> {
         };
         self.configs.add_directory(&record);
         let tap = self.tracer.tap(&record.name);
-        let is_configured = self
-            .configs
-            .of_name(&record.name)
-            .is_some_and(|it| it.trace);
+        let config = self.configs.of_name(&record.name);
+        let is_configured = config.is_some_and(|config| config.trace);
         let link =
             Link::new(record, choice, self.rng.u64(..), now).sharing(self.saves.unsaved.clone());
         self.links.push(Linked {

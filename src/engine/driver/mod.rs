@@ -350,22 +350,13 @@ impl Driver<'_> {
 
     /// The next deadline: a link's timer, or the publication of changes.
     fn next_wake(&self) -> Option<Mono> {
-        let links = self
-            .links
-            .iter()
-            .filter_map(|linked| linked.link.next_wake());
-        let publish = self
-            .links
-            .iter()
-            .any(|linked| linked.is_touched)
-            .then(|| self.publishing.limit.next())
-            .flatten();
+        let links = self.links.iter();
+        let links = links.filter_map(|linked| linked.link.next_wake());
+        let is_touched = self.links.iter().any(|linked| linked.is_touched);
+        let publish = is_touched.then(|| self.publishing.limit.next()).flatten();
         let is_watched = |linked: &Linked| linked.link.is_barred() && linked.tokens.is_some();
-        let look = self
-            .links
-            .iter()
-            .any(is_watched)
-            .then(|| self.sign_in.looked_at.after(LOOK_EVERY));
+        let is_any_watched = self.links.iter().any(is_watched);
+        let look = is_any_watched.then(|| self.sign_in.looked_at.after(LOOK_EVERY));
         let due = self.links.iter().filter_map(Linked::token_due).min();
         let due = due.map(|due| {
             let now = self.clock.now();

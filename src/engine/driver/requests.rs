@@ -354,11 +354,8 @@ impl Driver<'_> {
         let Some(once) = &call.once else {
             return Ok(None);
         };
-        let on_board = self
-            .snapshots
-            .tasks()
-            .into_iter()
-            .find(|view| view.task.options.once.as_ref() == Some(once));
+        let mut shown = self.snapshots.tasks().into_iter();
+        let on_board = shown.find(|view| view.task.options.once.as_ref() == Some(once));
         if let Some(view) = on_board {
             return Ok(Some(view.task.id.clone()));
         }
@@ -430,12 +427,8 @@ impl Driver<'_> {
     /// The record of a task that no link holds, as it will be on disk.
     fn recall(&self, id: &TaskId) -> Option<Task> {
         // The newest state is the one that still waits to be saved.
-        let unsaved = self
-            .saves
-            .own
-            .waiting
-            .iter()
-            .filter(|save| save.view.task.id == *id);
+        let waiting = self.saves.own.waiting.iter();
+        let unsaved = waiting.filter(|save| save.view.task.id == *id);
         if let Some(save) = unsaved.max_by_key(|save| save.number) {
             return Some(save.view.task.clone());
         }

@@ -97,11 +97,8 @@ impl Driver<'_> {
     async fn pause(&mut self, now: Stamp) -> Result<(), UpgradeError> {
         self.received.inbox.read_network(false);
         let until = self.clock.instant(now.mono.after(UPGRADE_PAUSE_AT_MOST));
-        let programs: Vec<Stdio> = self
-            .links
-            .iter()
-            .filter_map(|it| it.stdio.clone())
-            .collect();
+        let links = self.links.iter();
+        let programs: Vec<Stdio> = links.filter_map(|it| it.stdio.clone()).collect();
         let suspended = async move {
             let running = programs.iter().filter(|stdio| stdio.is_running());
             futures_util::future::join_all(running.map(Stdio::suspend)).await;

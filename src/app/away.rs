@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::domain::{Status, Task, Wall, text};
 
-use super::{Away, State};
+use super::{Away, State, TaskRow};
 
 /// Shorter absences are not worth a banner.
 pub(super) const MIN_ABSENCE: Duration = Duration::from_secs(60);
@@ -13,11 +13,9 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// Records the current state as the baseline.
 pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Away {
-    let open = state
-        .kept_tasks()
-        .filter(|task_row| !task_row.view.task.status.is_settled() || !asleep && !task_row.is_seen)
-        .map(|task_row| task_row.view.task.id.clone())
-        .collect();
+    let is_open = |it: &&TaskRow| !it.view.task.status.is_settled() || !asleep && !it.is_seen;
+    let open = state.kept_tasks().filter(is_open);
+    let open = open.map(|it| it.view.task.id.clone()).collect();
     Away {
         from,
         until,

@@ -155,10 +155,9 @@ impl CallForm {
                 .get(name)
                 .map_or(InitialValue::Omitted, InitialValue::Given),
         };
-        self.fields = shapes
-            .iter()
-            .map(|shape| FormField::from_shape(shape, start(&shape.spec.name)))
-            .collect();
+        let fields = shapes.iter();
+        let fields = fields.map(|shape| FormField::from_shape(shape, start(&shape.spec.name)));
+        self.fields = fields.collect();
         // Arguments that the schema does not list can only be shown as JSON.
         if is_simple {
             self.raw = None;

@@ -237,10 +237,8 @@ fn labeled(label: &str, text: &str) -> String {
 
 /// What happens to this task when the MCP session ends, or what it waits for.
 fn cases(task: &Task) -> Vec<String> {
-    let asks_in_rounds = task
-        .questions
-        .iter()
-        .any(|it| it.is_open() && it.source == QuestionSource::Round);
+    let mut questions = task.questions.iter();
+    let asks_in_rounds = questions.any(|it| it.is_open() && it.source == QuestionSource::Round);
     match task.status {
         Status::Paused => {
             let text = "the checkpoint stays on the server";

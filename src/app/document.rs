@@ -437,10 +437,8 @@ impl Document {
 
     /// Moves the cursor to a line, or to the closed fold that hides it.
     fn move_to_line(&mut self, number: u32) {
-        self.at = self
-            .shown
-            .partition_point(|shown| *shown <= number)
-            .saturating_sub(1);
+        let next = self.shown.partition_point(|shown| *shown <= number);
+        self.at = next.saturating_sub(1);
     }
 
     /// Searches from the cursor's line on, wrapping around, and goes to the match.

@@ -68,10 +68,8 @@ pub(super) fn add_url(state: &mut State, typed: &str) -> Result<ServerName, UrlE
         return Ok(name);
     }
     let name = ServerName::free(&server_url::short_name(&url), |name| {
-        state
-            .servers
-            .iter()
-            .any(|known| known.name.as_str() == name)
+        let mut servers = state.servers.iter();
+        servers.any(|known| known.name.as_str() == name)
     });
     let server = ServerRef::new(name.clone(), Some(url.to_string()));
     request_for(

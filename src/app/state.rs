@@ -276,11 +276,8 @@ impl State {
 
     /// The message while there is no connection to the session on another machine.
     pub fn connecting_to_host(&self) -> Option<String> {
-        let host = self
-            .setup
-            .host
-            .as_ref()
-            .filter(|_| self.session.is_driverless)?;
+        let is_driverless = self.session.is_driverless;
+        let host = self.setup.host.as_ref().filter(|_| is_driverless)?;
         let connecting = if self.has_never_connected() {
             "Connecting"
         } else {
@@ -323,11 +320,8 @@ impl State {
         };
         // A name that the user chose needs no argument unless another task has the same one.
         let first = task_row.arguments.first().filter(|_| task.name.is_none());
-        let argument = task_row
-            .arguments
-            .iter()
-            .find(|(key, _)| differs(key))
-            .or(first);
+        let mut arguments = task_row.arguments.iter();
+        let argument = arguments.find(|(key, _)| differs(key)).or(first);
         let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
     }

@@ -164,11 +164,8 @@ impl TaskRow {
 
     /// Whether it is running and connected, so that its progress arrives live.
     fn is_streaming(&self) -> bool {
-        let is_resuming = self
-            .view
-            .task
-            .control
-            .is_some_and(|asked| asked.what == ControlKind::Resuming);
+        let control = self.view.task.control;
+        let is_resuming = control.is_some_and(|asked| asked.what == ControlKind::Resuming);
         self.is_running() && !is_resuming && timeline_mark(&self.view) == TimelineMark::Live
     }
 

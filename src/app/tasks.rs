@@ -91,12 +91,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {
         let returns = state.list.returning.remove(&id);
-        if !returns
-            && state
-                .session
-                .restored_at
-                .is_some_and(|at| view.task.created_at >= at)
-        {
+        if !returns && (state.session.restored_at).is_some_and(|at| view.task.created_at >= at) {
             // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }

@@ -110,10 +110,8 @@ fn apply_config(state: &mut State, config: ConfigReread) {
     let count = text::plural(server_configs.servers.len(), "server");
     // Warnings about the old contents no longer hold, or are repeated below.
     let names_file = |text: &str| text.contains(file.as_str());
-    state
-        .messages
-        .toasts
-        .retain(|toast| !names_file(&toast.text));
+    let toasts = &mut state.messages.toasts;
+    toasts.retain(|toast| !names_file(&toast.text));
     state.show_toast(NoticeLevel::Info, &format!("reloaded {file}: {count}"));
     for warning in warnings {
         state.show_toast(NoticeLevel::Warning, &warning);

@@ -22,12 +22,8 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
     if state.exit_note().is_some() {
         return None;
     }
-    let mut wakes: Vec<Mono> = state
-        .messages
-        .toasts
-        .iter()
-        .map(|toast| toast.until)
-        .collect();
+    let toasts = state.messages.toasts.iter();
+    let mut wakes: Vec<Mono> = toasts.map(|toast| toast.until).collect();
     wakes.extend(state.messages.reply.iter().map(|notice| notice.until));
     if state.exit.when != ExitWhen::No {
         wakes.push(next_step(now.mono, SECOND_MS));

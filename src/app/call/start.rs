@@ -82,10 +82,8 @@ impl CallForm {
         if self.stage != Stage::Form || self.tool.is_some() {
             return;
         }
-        let tools = self
-            .server
-            .as_ref()
-            .and_then(|server| state.tools.get(server));
+        let server = self.server.as_ref();
+        let tools = server.and_then(|server| state.tools.get(server));
         let tool =
             tools.and_then(|tools| tools.list.iter().find(|tool| tool.name == self.tool_name));
         let Some(tool) = tool.cloned() else {
@@ -143,10 +141,8 @@ impl CallForm {
             .raw
             .iter()
             .chain(self.fields.iter().filter_map(FormField::json));
-        filled
-            .into_iter()
-            .chain(typed.map(Field::text))
-            .any(has_large_integer)
+        let mut texts = filled.into_iter().chain(typed.map(Field::text));
+        texts.any(has_large_integer)
     }
 
     /// Earlier calls of this tool on this server, newest first, without repeated arguments.

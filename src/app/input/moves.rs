@@ -58,11 +58,11 @@ pub(in crate::app) fn step(state: &mut State, by: isize) {
 pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
         Pane::Tasks => state.list.rows.len(),
-        Pane::Tools => state
-            .tools_of
-            .as_ref()
-            .and_then(|server| state.tools.get(server))
-            .map_or(0, |tools| tools.list.len()),
+        Pane::Tools => {
+            let server = state.tools_of.as_ref();
+            let tools = server.and_then(|server| state.tools.get(server));
+            tools.map_or(0, |tools| tools.list.len())
+        }
         Pane::Servers => state.servers.len(),
         Pane::Messages => state.messages.log.len(),
         // Its lanes are counted where they are chosen.
@@ -117,10 +117,8 @@ pub(super) fn scroll(state: &mut State, by: isize) {
 }
 
 pub(super) fn turn_tab(state: &mut State, by: isize) {
-    let position = Tab::ALL
-        .iter()
-        .position(|tab| *tab == state.detail.tab)
-        .unwrap_or(0);
+    let position = Tab::ALL.iter().position(|tab| *tab == state.detail.tab);
+    let position = position.unwrap_or(0);
     let next = moved(position, by, Tab::ALL.len() - 1);
     if let Some(tab) = Tab::ALL.get(next) {
         show_tab(state, *tab);
@@ -198,11 +196,8 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
     }
     if pane == Pane::Tools {
         let of_task = state.selected_server();
-        let server = state
-            .tools_of
-            .clone()
-            .or(of_task)
-            .or_else(|| state.servers.first().map(|server| server.name.clone()));
+        let first = || state.servers.first().map(|server| server.name.clone());
+        let server = state.tools_of.clone().or(of_task).or_else(first);
         if let Some(server) = server {
             show_tools(state, server);
         }

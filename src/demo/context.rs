@@ -313,10 +313,8 @@ impl ToolContext {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         // Not through the SDK.
         let message = message.to_string();
-        let appended = self
-            .shared
-            .events
-            .append(stream, None, Some(&message), false);
+        let events = &self.shared.events;
+        let appended = events.append(stream, None, Some(&message), false);
         if let Err(error) = appended {
             tracing::warn!(%error, "could not store a notification");
         }

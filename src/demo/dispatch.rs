@@ -94,10 +94,8 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let level = serde_json::to_value(request.level).map_err(internal)?;
-        let index = LEVELS
-            .iter()
-            .position(|name| level == *name)
-            .unwrap_or(LogSeverity::Info as usize);
+        let index = LEVELS.iter().position(|name| level == *name);
+        let index = index.unwrap_or(LogSeverity::Info as usize);
         self.min_log_level.store(index, Ordering::Relaxed);
         Ok(())
     }

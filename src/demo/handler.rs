@@ -133,11 +133,8 @@ pub(super) fn run_task(shared: &Arc<SharedState>, task: &TaskRecord) {
 
 /// The task with this id, or the error that both eras return for an unknown one.
 pub(super) fn find_task(shared: &SharedState, id: &str) -> Result<TaskRecord, ErrorData> {
-    shared
-        .tasks
-        .get(id)
-        .map_err(internal)?
-        .ok_or_else(|| invalid("unknown or expired task"))
+    let found = shared.tasks.get(id).map_err(internal)?;
+    found.ok_or_else(|| invalid("unknown or expired task"))
 }
 
 /// Whether a modern call becomes a task. Fails if the tool needs a capability that the client did not declare.

@@ -164,10 +164,8 @@ pub(super) fn allowed_origins(port: u16) -> Vec<String> {
 
 /// Whether a request names a loopback host and comes from no foreign web page.
 fn is_local(headers: &HeaderMap, origins: &[String]) -> bool {
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .unwrap_or_default();
+    let host = headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

@@ -43,10 +43,8 @@ fn view(task: &TaskRecord) -> Value {
 
 /// The status on the wire: in 2025-11-25 a tool result with `isError` counts as failed.
 fn status(task: &TaskRecord) -> TaskStatus {
-    let is_error = task
-        .outcome
-        .as_ref()
-        .and_then(|outcome| outcome.get("result")?.get("isError")?.as_bool());
+    let outcome = task.outcome.as_ref();
+    let is_error = outcome.and_then(|it| it.get("result")?.get("isError")?.as_bool());
     if is_error == Some(true) {
         TaskStatus::Failed
     } else {

@@ -166,12 +166,8 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
         batch: args.batch_size,
         delay: Duration::from_millis(args.delay_ms),
     };
-    let mut run = context
-        .shared
-        .runs
-        .start_or_join(spec)
-        .await
-        .map_err(internal)?;
+    let run = context.shared.runs.start_or_join(spec).await;
+    let mut run = run.map_err(internal)?;
     let task_id = run.checkpoint.task_id.clone();
     let start = run.checkpoint.progress;
     report_start(context, &run, &args.dataset_name, total).await;

@@ -93,10 +93,8 @@ pub(crate) fn start_summary(program: &Program) -> Vec<String> {
             from => format!("  {shown}, from your environment variable {from}"),
         });
     }
-    let templates = program
-        .args
-        .iter()
-        .filter_map(|arg| Template::parse(arg).ok());
+    let templates = program.args.iter();
+    let templates = templates.filter_map(|arg| Template::parse(arg).ok());
     let in_args: Vec<String> = templates
         .flat_map(|arg| arg.variables().map(str::to_owned).collect::<Vec<_>>())
         .collect();
@@ -191,11 +189,9 @@ pub(crate) fn consent_on_screen(
         });
     }
     let headers = server.map_or(&[] as &[_], |server| server.headers.as_slice());
-    let sent: Vec<String> = headers
-        .iter()
-        .flat_map(|(_, value)| value.variables())
-        .map(|variable| format!("${variable}"))
-        .collect();
+    let variables = headers.iter().flat_map(|(_, value)| value.variables());
+    let sent = variables.map(|variable| format!("${variable}"));
+    let sent: Vec<String> = sent.collect();
     let message = match server.and_then(not_set) {
         Some(missing) => format!("{name} is not ready: {missing}"),
         None if server.is_some_and(|it| it.program.is_some()) => format!(

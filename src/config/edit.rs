@@ -230,11 +230,9 @@ impl ConfigEdit {
     }
 
     fn set(&mut self, name: &str, key: &str, text: &str) -> bool {
-        let server = self
-            .document
-            .get_mut("servers")
-            .and_then(|servers| servers.get_mut(name))
-            .and_then(Item::as_table_like_mut);
+        let servers = self.document.get_mut("servers");
+        let server = servers.and_then(|servers| servers.get_mut(name));
+        let server = server.and_then(Item::as_table_like_mut);
         server.is_some_and(|server| {
             server.insert(key, toml_edit::value(text));
             true

@@ -152,10 +152,8 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
 /// Whether a name, a password in a URL or a part `NAME=VALUE` tells that the value contains a secret.
 fn has_secret_form(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
-    let has_more = literal
-        .iter()
-        .flat_map(|text| text.split_whitespace())
-        .any(|word| !is_scheme(word));
+    let mut words = literal.iter().flat_map(|text| text.split_whitespace());
+    let has_more = words.any(|word| !is_scheme(word));
     let has_password = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
     let last = name.to_ascii_lowercase();
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();

@@ -498,10 +498,8 @@ fn program_variable(text: &str) -> Option<&str> {
         name.split_once(":-")
             .is_some_and(|(name, _)| is_variable(name))
     };
-    let mut names = text
-        .split('{')
-        .skip(1)
-        .filter_map(|rest| Some(rest.split_once('}')?.0));
+    let parts = text.split('{').skip(1);
+    let mut names = parts.filter_map(|rest| Some(rest.split_once('}')?.0));
     names.find(|name| {
         EDITOR_VARIABLES.contains(name)
             || ["env:", "file:", "input:"]

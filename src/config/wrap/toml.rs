@@ -122,11 +122,9 @@ pub(super) fn wrapped(
     table.insert("command", value(command.program.as_str()));
     table.insert("args", value(command.args.iter().collect::<Array>()));
     if !command.env.is_empty() {
-        let env: InlineTable = command
-            .env
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let env = command.env.iter();
+        let env = env.map(|(name, value)| (name.as_str(), value.as_str()));
+        let env: InlineTable = env.collect();
         table.insert("env", value(env));
     }
     let is_new = |name: &&String| !command.env.iter().any(|(own, _)| own == *name);

@@ -186,14 +186,11 @@ impl Logins {
     /// # Errors
     /// Why it is not.
     pub fn check_sealed(&self) -> Result<(), KeychainError> {
-        match self.key_name() {
-            Some(name) => self.keychain.key(&name).map(|_| ()),
-            None => Err(self
-                .keychain
-                .key(MISSING_KEY_NAME)
-                .err()
-                .unwrap_or(KeychainError::NotUsed)),
-        }
+        let Some(name) = self.key_name() else {
+            let error = self.keychain.key(MISSING_KEY_NAME).err();
+            return Err(error.unwrap_or(KeychainError::NotUsed));
+        };
+        self.keychain.key(&name).map(|_| ())
     }
 
     /// The name of the key that the file is encrypted with.

@@ -175,10 +175,8 @@ impl TokenManager {
     pub fn due(&self) -> Option<Wall> {
         let cache = locked(&self.refresher.cache);
         let next_try = cache.failed.as_ref().map(|(at, _)| at.after(RETRY_DELAY));
-        let login = cache
-            .login
-            .as_ref()
-            .filter(|login| login.refresh.is_some())?;
+        let login = cache.login.as_ref();
+        let login = login.filter(|login| login.refresh.is_some())?;
         let at = login.refresh_at?;
         Some(next_try.map_or(at, |next| at.max(next)))
     }

@@ -197,11 +197,8 @@ pub async fn revoke(fetcher: &Fetcher, login: &Login) -> Result<bool, AuthError>
         (&login.access, "access_token"),
     ];
     let all = [&login.refresh, &login.access, &login.client.secret];
-    let secrets: Vec<String> = all
-        .into_iter()
-        .flatten()
-        .map(|secret| secret.text().to_owned())
-        .collect();
+    let secrets = all.into_iter().flatten();
+    let secrets: Vec<String> = secrets.map(|secret| secret.text().to_owned()).collect();
     for (token, kind) in tokens {
         let Some(token) = token else { continue };
         let fields = vec![("token", token.text()), ("token_type_hint", kind)];

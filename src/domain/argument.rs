@@ -165,10 +165,8 @@ impl ArgumentSpec {
             },
             ArgumentKind::Choice(choices) => self.find_choice(choices, typed),
             ArgumentKind::Many(choices) => {
-                let parts = typed
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|part| !part.is_empty());
+                let parts = typed.split(',').map(str::trim);
+                let parts = parts.filter(|part| !part.is_empty());
                 parts
                     .map(|part| self.find_choice(choices, part))
                     .collect::<Option<Vec<_>>>()
@@ -390,11 +388,8 @@ fn choices(schema: &Value) -> Option<(Vec<Value>, Vec<String>)> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
     if let Some(choices) = list("enum") {
         let names = list("enumNames").map(Vec::as_slice).unwrap_or_default();
-        let labels: Vec<String> = names
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
+        let labels = names.iter().filter_map(Value::as_str);
+        let labels: Vec<String> = labels.map(str::to_owned).collect();
         let is_whole = labels.len() == choices.len();
         return Some((choices.clone(), if is_whole { labels } else { Vec::new() }));
     }

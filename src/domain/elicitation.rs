@@ -122,10 +122,8 @@ impl Elicitation {
     /// The content if every field gets its default. The error lists the required fields without a default; in URL mode
     /// it is always an (empty) error, because a page is never accepted automatically.
     pub fn defaults(&self) -> Result<String, Vec<String>> {
-        let missing = self
-            .fields()
-            .iter()
-            .filter(|field| field.is_required && field.default.is_none());
+        let missing = self.fields().iter();
+        let missing = missing.filter(|field| field.is_required && field.default.is_none());
         let missing: Vec<String> = missing.map(|field| field.name.clone()).collect();
         match self.content(&Map::new()) {
             Ok(Some(content)) => Ok(content),

@@ -57,10 +57,7 @@ impl Reader<'_> {
         let spec = ArgumentSpec::from_property(name, &schema, is_required);
         self.left = self.left.saturating_sub(1);
         let is_nested = spec.kind == ArgumentKind::Json;
-        let is_union = schema
-            .get("oneOf")
-            .or_else(|| schema.get("anyOf"))
-            .is_some();
+        let is_union = schema.get("oneOf").is_some() || schema.get("anyOf").is_some();
         let items = schema.get("items").filter(|_| is_nested && !is_union);
         let items = items.filter(|it| it.is_object() && self.left > 0);
         let items = items.map(|items| ArgumentSpec::from_property("", &self.resolve(items), true));

@@ -115,10 +115,8 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     if let Some(ttl) = call.task_ttl_ms {
         params.insert("task".to_owned(), json!({"ttl": ttl}));
     }
-    let input: Map<String, Value> = call
-        .input
-        .and_then(|input| serde_json::from_str(input).ok())
-        .unwrap_or_default();
+    let input = call.input.and_then(|it| serde_json::from_str(it).ok());
+    let input: Map<String, Value> = input.unwrap_or_default();
     params.extend(input);
     if let (Era::Modern, Some(host)) = (version.era(), call.host) {
         present(&mut params, host, capabilities(call.host));

@@ -203,11 +203,8 @@ pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
     let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
         return (Vec::new(), None);
     };
-    let tasks = page
-        .tasks
-        .iter()
-        .flatten()
-        .filter_map(|raw| parse_task_object(raw.get()));
+    let tasks = page.tasks.iter().flatten();
+    let tasks = tasks.filter_map(|raw| parse_task_object(raw.get()));
     (tasks.collect(), page.next_cursor)
 }
 

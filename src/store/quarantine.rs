@@ -27,11 +27,8 @@ pub(super) fn quarantine(paths: &Paths, now: Wall) -> StoreResult<PathBuf> {
 
 /// A free name for a quarantined file.
 pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
-    let stamp: String = now
-        .rfc3339()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
+    let mut stamp = now.rfc3339();
+    stamp.retain(|letter| letter.is_ascii_alphanumeric());
     let tails = (1_u32..).map(|number| format!("-{number}"));
     let places = std::iter::once(String::new()).chain(tails).map(|tail| {
         // No session can have this name: session names have no upper-case letters.

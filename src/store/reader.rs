@@ -177,11 +177,10 @@ impl Reader {
                        ORDER BY created_at DESC, id DESC";
             let found: Vec<(String, bool)> = all(connection, sql, [prefix], |row| row.try_into())?;
             let is_any_shown = found.iter().any(|(_, is_shown)| *is_shown);
-            let mut ids: Vec<TaskId> = found
+            let shown = found
                 .iter()
-                .filter(|(_, is_shown)| *is_shown || !is_any_shown)
-                .filter_map(|(id, _)| TaskId::parse(id))
-                .collect();
+                .filter(|(_, is_shown)| *is_shown || !is_any_shown);
+            let mut ids: Vec<TaskId> = shown.filter_map(|(id, _)| TaskId::parse(id)).collect();
             // A complete id names its task even if it is a prefix of others.
             if let Some(exact) = TaskId::parse(prefix) {
                 ids = vec![exact];

@@ -279,12 +279,8 @@ impl Stdio {
         let mut line = body.replace(['\n', '\r'], " ");
         line.push('\n');
         recorder.line(Direction::Sent, line.as_bytes());
-        let line = self
-            .inner
-            .options
-            .secrets
-            .restore_in_json(&line)
-            .into_owned();
+        let secrets = &self.inner.options.secrets;
+        let line = secrets.restore_in_json(&line).into_owned();
         let sent = process.input.send(OutgoingLine { line, written }).await;
         if sent.is_ok() && is_written.await.is_ok() {
             return accepted();

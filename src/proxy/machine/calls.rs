@@ -110,11 +110,9 @@ impl Proxy {
             }
             _ => {
                 let mut call = self.new_wait(&name, params);
-                call.arguments = self
-                    .host
-                    .cancels
-                    .may_be_silent()
-                    .then(|| canonical_arguments(&text).unwrap_or_default());
+                let may_be_silent = self.host.cancels.may_be_silent();
+                call.arguments =
+                    may_be_silent.then(|| canonical_arguments(&text).unwrap_or_default());
                 if let Some(task) = self.given_up_silently(&call) {
                     return self.attach_to_open_call(&id, call, task);
                 }

@@ -58,10 +58,8 @@ impl Proxy {
         };
         let limit = hosts::limit_of(&name, self.options.tool_timeout.as_deref());
         let cancels = hosts::cancels_of(&name);
-        let mut capabilities = capabilities
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
+        let capabilities = capabilities.and_then(Value::as_object).cloned();
+        let mut capabilities = capabilities.unwrap_or_default();
         // Its own tasks are of its connection to the proxy.
         capabilities.remove("tasks");
         let extensions = capabilities.get_mut("extensions");
@@ -122,10 +120,8 @@ impl Proxy {
         }
         let calls = self.calls.values();
         let answered = self.written.iter().map(|it| it.task.clone());
-        let tasks: BTreeSet<TaskId> = calls
-            .filter_map(|call| call.task.clone())
-            .chain(answered)
-            .collect();
+        let tasks = calls.filter_map(|call| call.task.clone());
+        let tasks: BTreeSet<TaskId> = tasks.chain(answered).collect();
         for task in &tasks {
             self.ask(Asked::Note, SessionRequest::Collect(task.clone()));
         }

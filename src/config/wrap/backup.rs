@@ -36,7 +36,10 @@ impl Backup {
     /// Reads the backup of a file; empty if there is none.
     pub(crate) fn of(file: &Path) -> Result<Self, WrapError> {
         let path = Self::path(file);
-        let damaged = |why: String| WrapError::Io(format!("its backup {}: {why}", path.display()));
+        let damaged = |why: String| WrapError::Backup {
+            path: path.display().to_string(),
+            why,
+        };
         match std::fs::read_to_string(&path) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| damaged(error.to_string())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
@@ -53,6 +56,6 @@ impl Backup {
             return Ok(());
         }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        write_atomically(&path, text.as_bytes()).map_err(|error| WrapError::Io(error.to_string()))
+        Ok(write_atomically(&path, text.as_bytes())?)
     }
 }

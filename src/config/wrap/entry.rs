@@ -4,12 +4,20 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
+use crate::store::StoreError;
+
 /// Why a file can't be wrapped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WrapError {
-    /// It can't be read or written.
-    #[error("{0}")]
-    Io(String),
+    /// It can't be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It can't be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What is kept beside it can't be read.
+    #[error("its backup {path}: {why}")]
+    Backup { path: String, why: String },
     /// It has an error, or a form that can't be edited in place.
     #[error("{0}")]
     Form(&'static str),

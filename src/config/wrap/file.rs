@@ -38,9 +38,8 @@ pub(crate) struct WrapFile {
 impl WrapFile {
     /// Reads a file.
     pub(crate) fn read(file: HostFile) -> Result<Self, WrapError> {
-        let io = |error: std::io::Error| WrapError::Io(error.to_string());
-        let target = fs::canonicalize(&file.path).map_err(io)?;
-        let text = fs::read_to_string(&target).map_err(io)?;
+        let target = fs::canonicalize(&file.path)?;
+        let text = fs::read_to_string(&target)?;
         Ok(Self {
             file,
             target,
@@ -124,11 +123,10 @@ impl WrapFile {
 
     /// Its mode, if it can be written back: nobody may have changed it since it was read.
     pub(crate) fn check(&self) -> Result<Permissions, WrapError> {
-        let io = |error: std::io::Error| WrapError::Io(error.to_string());
-        if fs::read_to_string(&self.target).map_err(io)? != self.read {
+        if fs::read_to_string(&self.target)? != self.read {
             return Err(WrapError::Changed);
         }
-        let mode = fs::metadata(&self.target).map_err(io)?.permissions();
+        let mode = fs::metadata(&self.target)?.permissions();
         let directory = self.target.parent().unwrap_or(&self.target);
         if mode.readonly() || access(directory, Access::WRITE_OK).is_err() {
             return Err(WrapError::Form("it is read-only; make it writable first"));
@@ -139,9 +137,8 @@ impl WrapFile {
     /// Writes it back, unless another program has changed it since it was read. Mode and links stay.
     pub(crate) fn save(&self) -> Result<(), WrapError> {
         let mode = self.check()?;
-        write_atomically(&self.target, self.text.as_bytes())
-            .map_err(|error| WrapError::Io(error.to_string()))?;
-        fs::set_permissions(&self.target, mode).map_err(|error| WrapError::Io(error.to_string()))
+        write_atomically(&self.target, self.text.as_bytes())?;
+        Ok(fs::set_permissions(&self.target, mode)?)
     }
 
     /// The lines of an entry before (`-`) and after (`+`) it was wrapped, with its secrets masked. What else the file has

@@ -148,10 +148,7 @@ pub fn control(dir: &Path, fault: Fault) -> Result<String, DemoError> {
 
 /// Keeps the server of `dir` from exiting while it is idle, until the returned connection is dropped.
 pub fn hold(dir: &Path) -> Result<StdUnixStream, DemoError> {
-    let mut stream = connect(dir)?;
-    let what = DemoError::io("send a command to the demo server");
-    writeln!(stream, "{HOLD}").map_err(what)?;
-    Ok(stream)
+    send_line(dir, HOLD)
 }
 
 /// Stops the server of `dir` and returns once it no longer responds.
@@ -179,25 +176,25 @@ fn not_running(dir: &Path) -> DemoError {
     }
 }
 
-fn connect(dir: &Path) -> Result<StdUnixStream, DemoError> {
+const SEND: &str = "send a command to the demo server";
+
+fn send_line(dir: &Path, line: &str) -> Result<StdUnixStream, DemoError> {
     let socket = running::control_socket(dir).ok_or_else(|| not_running(dir))?;
-    StdUnixStream::connect(socket).map_err(|_| not_running(dir))
+    let mut stream = StdUnixStream::connect(socket).map_err(|_| not_running(dir))?;
+    let line = format!("{line}\n");
+    let written = stream.write_all(line.as_bytes());
+    written.map_err(DemoError::io(SEND))?;
+    Ok(stream)
 }
 
 /// Sends one command and returns the text after "ok".
 fn send_command(dir: &Path, command: &str) -> Result<String, DemoError> {
-    let mut stream = connect(dir)?;
-    let what = || DemoError::io("send a command to the demo server");
-    stream
-        .set_read_timeout(Some(COMMAND_TIMEOUT))
-        .map_err(what())?;
-    stream
-        .write_all(format!("{command}\n").as_bytes())
-        .map_err(what())?;
+    let stream = send_line(dir, command)?;
     let mut response = String::new();
-    BufReader::new(stream)
-        .read_line(&mut response)
-        .map_err(what())?;
+    let read = stream
+        .set_read_timeout(Some(COMMAND_TIMEOUT))
+        .and_then(|()| BufReader::new(stream).read_line(&mut response));
+    read.map_err(DemoError::io(SEND))?;
     match response.trim_end().split_once(' ') {
         Some(("ok", message)) => Ok(message.to_owned()),
         Some(("error", message)) => Err(DemoError::Refused(message.to_owned())),

@@ -31,10 +31,8 @@ pub(super) fn argument_usage(spec: &ArgumentSpec) -> String {
     } else {
         "="
     };
-    let default = spec
-        .default
-        .as_ref()
-        .map_or(String::new(), |value| format!(" ({})", unquoted(value)));
+    let default = spec.default.as_ref();
+    let default = default.map_or(String::new(), |value| format!(" ({})", unquoted(value)));
     let line = format!("{}{sign}{kind}{default}", spec.name);
     let line = text::clean_line(&line);
     if spec.is_required {

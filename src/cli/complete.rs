@@ -392,10 +392,8 @@ impl Finder {
     }
 
     fn tools(&self) -> Candidates {
-        let tools = self
-            .selected_links()
-            .into_iter()
-            .flat_map(|link| link.tools);
+        let links = self.selected_links().into_iter();
+        let tools = links.flat_map(|link| link.tools);
         let candidate = |tool: Tool| {
             let about = tool.description.unwrap_or_default();
             let about = about.lines().find(|line| !line.trim().is_empty());
@@ -428,10 +426,8 @@ impl Finder {
             .as_ref()?
             .try_get_one::<String>("tool")
             .ok()??;
-        let tool = self
-            .selected_links()
-            .into_iter()
-            .find_map(|link| of(link.tools, name))?;
+        let mut links = self.selected_links().into_iter();
+        let tool = links.find_map(|link| of(link.tools, name))?;
         Some(self.pairs(&tool.arguments(), &Map::new(), typed))
     }
 

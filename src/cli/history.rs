@@ -179,10 +179,8 @@ impl HistoryPrinter {
             Connectivity::Live { .. } | Connectivity::Idle => String::new(),
             other => format!("  {}", other.label()),
         };
-        let asked = view
-            .task
-            .control
-            .map_or(String::new(), |asked| format!("  {}", asked.what.label()));
+        let asked = view.task.control;
+        let asked = asked.map_or(String::new(), |asked| format!("  {}", asked.what.label()));
         let guess = view.guess.map_or(String::new(), |share| {
             format!("  ~{}%", whole_percent(share))
         });

@@ -102,12 +102,8 @@ impl Prompt {
             };
             format!("  {}) {name}", index + 1)
         };
-        let mut lines: Vec<String> = choices
-            .iter()
-            .enumerate()
-            .take(MAX_NUMBERED)
-            .map(line)
-            .collect();
+        let numbered = choices.iter().enumerate().take(MAX_NUMBERED);
+        let mut lines: Vec<String> = numbered.map(line).collect();
         if let Some(more @ 1..) = choices.len().checked_sub(MAX_NUMBERED) {
             lines.push(format!("  and {more} more"));
         }

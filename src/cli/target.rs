@@ -81,12 +81,9 @@ impl Targets {
                 is_choice: server.program.is_none() || server.withheld.is_none(),
             });
         }
-        let mut cli_headers: Vec<(String, String)> = context
-            .global
-            .header
-            .iter()
-            .map(|header| (header.name.clone(), header.value.clone()))
-            .collect();
+        let headers = context.global.header.iter();
+        let headers = headers.map(|header| (header.name.clone(), header.value.clone()));
+        let mut cli_headers: Vec<(String, String)> = headers.collect();
         if let Some(variable) = &context.global.bearer_env {
             let token = crate::config::env_secret(variable).ok_or_else(|| {
                 CliError::usage(format!(

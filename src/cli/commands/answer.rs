@@ -161,10 +161,8 @@ async fn send(
         );
         return Err(CliError::new(code::UNREACHABLE, message));
     }
-    let more = live
-        .tasks
-        .get(id)
-        .and_then(|view| view.task.open_question().cloned());
+    let view = live.tasks.get(id);
+    let more = view.and_then(|view| view.task.open_question().cloned());
     let document = json!({
         "id": id,
         "key": question.key,

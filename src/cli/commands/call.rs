@@ -44,10 +44,8 @@ pub(in crate::cli) fn call(context: &mut Context<'_>, call: CallArgs) -> CliResu
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let server = Targets::of(context, &mut reader)?.one()?;
-    let base = call
-        .args
-        .as_deref()
-        .map_or_else(|| Ok("{}".to_owned()), read_args_object)?;
+    let base = call.args.as_deref();
+    let base = base.map_or_else(|| Ok("{}".to_owned()), read_args_object)?;
     let draft = CallDraft {
         server,
         tool: call.tool,
@@ -67,11 +65,8 @@ pub(in crate::cli) fn again(context: &mut Context<'_>, again: AgainArgs) -> CliR
     let mut reader = context.reader_to_act()?;
     let old = context.find(&mut reader, &again.id)?;
     let servers = Targets::of(context, &mut reader)?;
-    let server = servers
-        .for_task(&old.server)?
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| ServerRef::new(old.server.clone(), None));
+    let server = servers.for_task(&old.server)?.into_iter().next();
+    let server = server.unwrap_or_else(|| ServerRef::new(old.server.clone(), None));
     let how = again.how;
     let on_input = Some(old.options.on_input).filter(|it| *it != OnInput::Ask);
     let draft = CallDraft {

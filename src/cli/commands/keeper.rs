@@ -201,10 +201,8 @@ fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> CliResult
 
 /// Works for a keeper that becomes this program.
 fn run_trial_of(context: &mut Context<'_>) -> CliResult {
-    let obstacle = context
-        .config()
-        .err()
-        .map(|error| error.message().to_owned());
+    let error = context.config().err();
+    let obstacle = error.map(|error| error.message().to_owned());
     run_trial(&context.paths, obstacle.as_deref()).map_err(CliError::bug(TAKE_OVER))?;
     Ok(code::OK)
 }

@@ -108,11 +108,8 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
         })
     };
     // Check all names before deleting anything.
-    let selected = remove
-        .names
-        .iter()
-        .map(found)
-        .collect::<Result<Vec<_>, _>>()?;
+    let selected = remove.names.iter().map(found);
+    let selected = selected.collect::<Result<Vec<_>, _>>()?;
     let mut results = Vec::new();
     let mut exit_code = code::OK;
     for paths in selected {

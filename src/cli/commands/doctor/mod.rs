@@ -44,10 +44,8 @@ pub(in crate::cli) fn doctor(
     if !is_offline {
         servers(context, &mut checks);
     }
-    let is_wrong = checks
-        .all
-        .iter()
-        .any(|check| check.severity == Severity::Wrong);
+    let mut severities = checks.all.iter().map(|check| check.severity);
+    let is_wrong = severities.any(|severity| severity == Severity::Wrong);
     print(context, &checks)?;
     Ok(if is_wrong {
         code::TOOL_FAILED

@@ -74,10 +74,8 @@ pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> CliResult<()>
     let width = checks.all.iter().map(|check| text::width(&check.subject));
     let width = width.max().unwrap_or(0).min(MAX_SUBJECT_COLS);
     for check in &checks.all {
-        let next = check
-            .next
-            .as_ref()
-            .map_or(String::new(), |next| format!("; {next}"));
+        let next = check.next.as_ref();
+        let next = next.map_or(String::new(), |next| format!("; {next}"));
         let (label, subject) = (<&str>::from(check.severity), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
         context.print(&line)?;

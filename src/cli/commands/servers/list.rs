@@ -15,12 +15,9 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
     let not_configured = links
         .iter()
         .filter(|link| !config.servers.iter().any(|it| it.name == link.name));
-    let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) = config
-        .servers
-        .iter()
-        .map(|server| configured(server, &links))
-        .chain(not_configured.map(session_only))
-        .unzip();
+    let configured = config.servers.iter().map(|it| configured(it, &links));
+    let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) =
+        configured.chain(not_configured.map(session_only)).unzip();
     if context.global.json {
         return context.print_document(document);
     }

@@ -82,11 +82,8 @@ pub(in crate::cli) fn test(context: &mut Context<'_>, name: Option<&str>) -> Cli
 fn test_one(context: &mut Context<'_>, server: ServerRef) -> CliResult<TestReport> {
     let name = server.name.clone();
     let configured = context.config()?.entry(&name);
-    let url = server
-        .url
-        .clone()
-        .or(configured.and_then(|it| it.url.clone()))
-        .unwrap_or_default();
+    let configured = configured.and_then(|it| it.url.clone());
+    let url = server.url.clone().or(configured).unwrap_or_default();
     let outcome = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
         let started = context.clock.now().mono;
@@ -200,11 +197,8 @@ fn print(context: &mut Context<'_>, report: &TestReport) -> CliResult<()> {
             return context.print(&format!("{name}: {message}"));
         }
     };
-    let offered = success
-        .tools
-        .iter()
-        .filter(|tool| tool.is_offered())
-        .count();
+    let offered = success.tools.iter().filter(|it| it.is_offered());
+    let offered = offered.count();
     let tools = text::plural(offered, "tool");
     let view = success.view.as_ref();
     let info = view

@@ -343,6 +343,10 @@ impl InFlightRequests {
             .map(|(exchange, in_flight)| (*exchange, in_flight))
     }
 
+    pub(super) fn has(&self, is_it: impl Fn(&RequestKind) -> bool) -> bool {
+        self.values().any(|in_flight| is_it(&in_flight.kind))
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &InFlight> {
         self.by_exchange.values()
     }

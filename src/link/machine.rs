@@ -299,12 +299,9 @@ impl Link {
     /// Whether nothing is open, unsaved or waited for, so that the driver may exit.
     pub fn is_at_rest(&self) -> bool {
         !self.saver.is_behind()
-            && !self.in_flight.values().any(|in_flight| {
-                matches!(
-                    in_flight.kind,
-                    RequestKind::TerminateSession | RequestKind::Cancel(_)
-                )
-            })
+            && !self
+                .in_flight
+                .has(|kind| matches!(kind, RequestKind::TerminateSession | RequestKind::Cancel(_)))
     }
 
     /// Whether a call is out whose first event id may still come; exiting before it would lose the call.

@@ -153,9 +153,7 @@ impl Link {
                 None if method == "ping" => self.reply(encode::empty_response(id)),
                 None => self.reply(encode::unsupported_response(id.get(), &method)),
             },
-            Incoming::ToolsChanged => {
-                (self.record.tools_at, self.session.listed_at) = (None, None);
-            }
+            Incoming::ToolsChanged => self.forget_tools(),
             Incoming::TaskStatus(json) => self.told_of_task(json),
             Incoming::Acknowledged(json) => self.listening_to(json),
             Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),

@@ -3,7 +3,7 @@
 use crate::{
     domain::{LinkRecord, ModernSupport, Program, ProtocolVersion, ServerConfig, server_url},
     link::{
-        ConnectionState, InFlight, Link,
+        ConnectionState, Link, RequestKind,
         configure_error::ConfigureError,
         credentials::Sent,
         negotiation::{Choice, Negotiation},
@@ -164,8 +164,7 @@ impl Link {
     /// [`ConfigureError::UrlInUse`] while something is unfinished at the old one.
     pub fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
-        let is_awaited = |in_flight: &InFlight| in_flight.kind.is_awaited();
-        if self.has_sent() || self.in_flight.values().any(is_awaited) {
+        if self.has_sent() || self.in_flight.has(RequestKind::is_awaited) {
             return Err(ConfigureError::UrlInUse {
                 name,
                 used: server_url::redacted(&self.record.url).into_owned(),

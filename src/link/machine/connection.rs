@@ -158,8 +158,7 @@ impl Link {
         }
         self.record.server_info = shake.server_info;
         self.record.introduction = shake.introduction;
-        self.record.tools_at = None;
-        self.session.listed_at = None;
+        self.forget_tools();
         self.record_changed();
         self.send_now(RequestKind::Announce, encode::initialized_notification());
         self.connection = ConnectionState::Announcing;
@@ -290,8 +289,7 @@ impl Link {
         }
         (self.record.is_initialized, self.record.session) = (false, None);
         self.session.check = None;
-        self.record.tools_at = None;
-        self.session.listed_at = None;
+        self.forget_tools();
         if !self.is_barred() {
             self.connection = ConnectionState::Disconnected;
         }

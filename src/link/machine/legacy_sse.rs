@@ -161,8 +161,7 @@ impl Link {
     pub(super) fn legacy_sse_ended(&mut self, why: &str) {
         self.close_legacy_sse();
         self.record.is_initialized = false;
-        self.record.tools_at = None;
-        self.session.listed_at = None;
+        self.forget_tools();
         self.record_changed();
         if self.record.is_process() {
             self.tasks_ended_with_process(why);

@@ -414,8 +414,7 @@ impl Link {
         self.record.tasks = found.has_tasks.then_some(TaskCapability::EXTENSION);
         self.session_opened();
         self.record.era_why = Some(why.to_owned());
-        self.record.tools_at = None;
-        self.session.listed_at = None;
+        self.forget_tools();
         self.connection = ConnectionState::Ready;
         self.era_is_settled();
         self.record_changed();
@@ -508,8 +507,7 @@ impl Link {
         self.record.is_initialized = keeps_session;
         self.record.refuses_session = false;
         if !keeps_session {
-            self.record.tools_at = None;
-            self.session.listed_at = None;
+            self.forget_tools();
         }
         if !matches!(self.connection, ConnectionState::AuthRequired(_)) {
             self.connection = ConnectionState::Disconnected;

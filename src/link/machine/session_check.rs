@@ -81,9 +81,8 @@ impl Link {
     /// When the next request of the check is due.
     pub(super) fn session_check_at(&self) -> Option<Mono> {
         let check = self.session.check.as_ref()?;
-        let mut in_flight = self.in_flight.values();
-        let is_asking = in_flight
-            .any(|it| matches!(it.kind, RequestKind::Ping { .. } | RequestKind::FindServer));
+        let asks = |it: &_| matches!(it, RequestKind::Ping { .. } | RequestKind::FindServer);
+        let is_asking = self.in_flight.has(asks);
         (self.connection == ConnectionState::Ready && !is_asking).then_some(check.next_at)
     }
 
@@ -101,8 +100,8 @@ impl Link {
     }
 
     pub(super) fn is_pinging(&self) -> bool {
-        let mut in_flight = self.in_flight.values();
-        in_flight.any(|it| matches!(it.kind, RequestKind::Ping { .. }))
+        self.in_flight
+            .has(|kind| matches!(kind, RequestKind::Ping { .. }))
     }
 
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.

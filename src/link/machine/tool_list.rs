@@ -17,13 +17,17 @@ const TOOLS: usize = 5_000;
 const TOOLS_BYTES: usize = 8 << 20;
 
 impl Link {
+    /// Has the tools listed again before the next call.
+    pub(super) fn forget_tools(&mut self) {
+        (self.record.tools_at, self.session.listed_at) = (None, None);
+    }
+
     pub(super) fn wants_tools(&self) -> bool {
-        let is_list = |it: &InFlight| matches!(it.kind, RequestKind::ListTools { .. });
-        let is_listing = self.in_flight.values().any(is_list);
+        let is_list = |kind: &RequestKind| matches!(kind, RequestKind::ListTools { .. });
         let is_queued = |it: &ActiveTask| it.phase() == Phase::Queued && it.is_active();
         let has_queued = || self.tasks.values().any(is_queued);
         let for_asker = self.queued_requests.first_for_tools().is_some();
-        !is_listing
+        !self.in_flight.has(is_list)
             && !self.is_session_doubted()
             && (for_asker || self.record.tools_at.is_none() && has_queued())
     }

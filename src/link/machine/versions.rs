@@ -189,7 +189,7 @@ impl Link {
     /// Forgets the session. The next one begins with this step.
     pub(super) fn leave_session(&mut self, step: NegotiationStep) {
         (self.record.session, self.record.is_initialized) = (None, false);
-        (self.record.tools_at, self.session.listed_at) = (None, None);
+        self.forget_tools();
         self.connection = ConnectionState::Disconnected;
         self.negotiation.step = step;
         self.record_changed();

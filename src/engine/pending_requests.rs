@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    domain::{
-        RequestError, ServerName, SessionEvent, SessionOutcome, SessionRequest, SessionRequestId,
-    },
+    domain::{RequestError, ServerName, SessionOutcome, SessionRequest, SessionRequestId},
     engine::snapshots::{ReaderId, Snapshots},
 };
 
@@ -67,13 +65,7 @@ impl PendingRequests {
         outcome: SessionOutcome,
     ) {
         if let Some(asked) = self.open.remove(&number) {
-            snapshots.tell(
-                asked.reader,
-                SessionEvent::Response {
-                    request: asked.ask,
-                    outcome,
-                },
-            );
+            snapshots.answer(asked.reader, asked.ask, outcome);
         }
     }
 

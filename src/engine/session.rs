@@ -148,13 +148,7 @@ impl Session {
         };
         self.end_pause();
         if let Err(error) = sent {
-            self.snapshots.tell(
-                reader.id,
-                SessionEvent::Response {
-                    request: ask,
-                    outcome: Err(error),
-                },
-            );
+            self.snapshots.answer(reader.id, ask, Err(error));
         }
     }
 
@@ -510,7 +504,7 @@ async fn end_in_trouble(snapshots: &Arc<Snapshots>, mut own: OwnRequests, words:
             asked = own.incoming.recv() => match asked {
                 Some(Envelope { reader, ask, .. }) => {
                     let outcome = Err(RequestError::CannotSave(words.clone()));
-                    snapshots.tell(reader, SessionEvent::Response { request: ask, outcome });
+                    snapshots.answer(reader, ask, outcome);
                 }
                 None => return,
             },

@@ -8,7 +8,8 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::domain::{
-    NoticeLevel, ServerName, ServerView, SessionEvent, TaskId, TaskView, Wall, locked,
+    NoticeLevel, ServerName, ServerView, SessionEvent, SessionOutcome, SessionRequestId, TaskId,
+    TaskView, Wall, locked,
 };
 
 /// Events kept for a reader that does not read; the oldest ones are dropped, but no responses and no slots.
@@ -172,7 +173,17 @@ impl Snapshots {
         }
     }
 
-    /// Puts an event in one reader's queue, such as the response to its request.
+    /// Responds to a reader's request.
+    pub(super) fn answer(
+        &self,
+        reader: ReaderId,
+        request: SessionRequestId,
+        outcome: SessionOutcome,
+    ) {
+        self.tell(reader, SessionEvent::Response { request, outcome });
+    }
+
+    /// Puts an event in one reader's queue.
     pub(super) fn tell(&self, reader: ReaderId, news: SessionEvent) {
         if let Some(reader) = locked(&self.inner).readers.get_mut(&reader) {
             reader.push(news);

@@ -65,14 +65,6 @@ struct Numbered {
 }
 
 /// The response to a request that this program does not know: without one, the client would repeat it on each connection.
-fn refusal_of_unknown(line: &str) -> Option<SessionEvent> {
-    let Numbered { ask } = serde_json::from_str(line).ok()?;
-    Some(SessionEvent::Response {
-        request: ask,
-        outcome: Err(RequestError::Usage(UNKNOWN_REQUEST.to_owned())),
-    })
-}
-
 const UNKNOWN_REQUEST: &str = "this request comes from another version of longhaul; `longhaul keeper upgrade` switches the keeper to it";
 
 /// The listening sockets, one for each contract; dropping this hangs up on every client.
@@ -355,10 +347,11 @@ async fn serve(stream: UnixStream, host: SocketService, contract: u32) {
                 continue;
             }
             let Ok(ToDriver { ask, what }) = serde_json::from_str(&line) else {
-                let Some(refusal) = refusal_of_unknown(&line) else {
+                let Ok(Numbered { ask }) = serde_json::from_str(&line) else {
                     return;
                 };
-                snapshots.tell(subscription.id, refusal);
+                let refusal = RequestError::Usage(UNKNOWN_REQUEST.to_owned());
+                snapshots.answer(subscription.id, ask, Err(refusal));
                 continue;
             };
             pace.attend();

@@ -25,7 +25,7 @@ const SECRET_LAST_WORDS: [&str; 3] = ["pass", "passphrase", "pwd"];
 const AUTH_SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "apikey"];
 
 /// Prefixes of the keys of well-known services.
-const KEY_PREFIXES: [&str; 7] = [
+const KEY_PREFIXES: [&str; 9] = [
     "sk-",
     "ghp_",
     "gho_",
@@ -33,6 +33,8 @@ const KEY_PREFIXES: [&str; 7] = [
     "xoxb-",
     "glpat-",
     "eyJ",
+    "hf_",
+    "AKIA",
 ];
 
 /// A word of at least this many bytes with at least [`TOKEN_DIGITS`] digits was probably generated.
@@ -40,15 +42,58 @@ const TOKEN_LEN: usize = 20;
 
 const TOKEN_DIGITS: usize = 3;
 
-/// A version, a digest or a path of the Nix store in an argument. It looks like a key, and is none.
-static VERSION: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(@|sha256:|/nix/store/)[0-9a-z]{7,64}\b").ok());
-
-/// A UUID or a digest. It is a key only if its name says so.
-static ID: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$")
-        .ok()
+/// A version, a digest or an id as a part of an argument. It looks like a key, and is none.
+static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let hash = "([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
+    let store = "/(nix|gnu)/store/[0-9a-z]{32}";
+    let integrity = "sha(256|384|512)-[A-Za-z0-9+/]+=*";
+    Regex::new(&format!(
+        r"@[0-9a-z]{{7,64}}\b|[/#?=:-]{hash}\b|{store}|{integrity}"
+    ))
+    .ok()
 });
+
+/// Words of the names of options and variables whose values are secrets.
+const SECRET_WORDS: [&str; 18] = [
+    "accesskey",
+    "apikey",
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "credentials",
+    "jwt",
+    "pass",
+    "passphrase",
+    "passwd",
+    "password",
+    "pat",
+    "privatekey",
+    "pwd",
+    "secret",
+    "signature",
+];
+
+/// Words in front of `key` in the names of secrets; a `--sort-key` is none.
+const SECRET_KEYS: [&str; 8] = [
+    "access",
+    "account",
+    "api",
+    "auth",
+    "encryption",
+    "private",
+    "secret",
+    "signing",
+];
+
+/// The last words of names that tell where a secret is, or what it is called.
+const PLACES: [&str; 8] = ["file", "path", "dir", "name", "id", "type", "env", "header"];
+
+/// Values of options such as `--auth` that are no secrets.
+const PLAIN_VALUES: [&str; 8] = [
+    "none", "basic", "bearer", "oauth", "oauth2", "env", "true", "false",
+];
 
 /// Whether a header, variable or parameter with this name usually holds a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
@@ -80,16 +125,15 @@ fn is_part(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-+=".contains(letter)
 }
 
-/// Whether each part of the word is a name or a number, as in `claude-sonnet-4-5-20250929`.
+/// Whether the word is made of names and numbers, as in `claude-sonnet-4-5-20250929`.
 fn is_composed(word: &str) -> bool {
     let mut parts = word.split(|letter: char| !letter.is_ascii_alphanumeric());
-    parts.all(|part| {
-        let is_digit = part.as_bytes().windows(2).map(|pair| match pair {
-            [one, next] => one.is_ascii_digit() != next.is_ascii_digit(),
-            _ => false,
-        });
-        part.len() < TOKEN_LEN && is_digit.filter(|differs| *differs).count() <= 1
-    })
+    let is_change = |pair: &&[u8]| {
+        pair.iter().all(u8::is_ascii_alphanumeric)
+            && pair.iter().filter(|byte| byte.is_ascii_digit()).count() == 1
+    };
+    let changes = word.as_bytes().windows(2).filter(is_change);
+    changes.count() <= 4 && parts.all(|part| part.len() < TOKEN_LEN)
 }
 
 /// The number of the first argument that contains a literal secret.
@@ -101,26 +145,47 @@ pub(crate) fn secret_argument(args: &[String]) -> Option<usize> {
 
 /// Whether an argument contains a literal secret, after the one `before` it.
 fn is_secret_argument(before: &str, arg: &str) -> bool {
-    let flag = before.strip_prefix('-').unwrap_or_default();
-    let is_value = !flag.is_empty() && !flag.contains('=') && !arg.starts_with('-');
-    let pair = arg.split_once(['=', ':']);
-    let is_named =
-        |(name, value): (&str, &str)| has_secret_form(name.trim_start_matches('-'), value.trim());
-    let id = pair.map_or(arg, |(_, value)| value);
-    let is_id = (is_value || pair.is_some()) && ID.as_ref().is_some_and(|it| it.is_match(id));
-    is_value && !arg.contains('$') && has_secret_form(flag, arg)
-        || pair.is_some_and(is_named)
-        || has_secret_form("", arg)
-        || !is_id && has_generated_word(arg)
+    let is_value = before.starts_with('-') && !before.contains('=') && !arg.starts_with('-');
+    let parts = std::iter::once(arg).chain(arg.split([';', '&', '?', ',', ' ']));
+    let pairs = parts.filter_map(|part| part.split_once(['=', ':']));
+    let mut pairs = pairs.chain(is_value.then_some((before, arg)));
+    let is_named = |(name, value): (&str, &str)| {
+        let value = value.trim();
+        let is_plain = value.contains('$') || PLAIN_VALUES.contains(&value);
+        !value.is_empty() && !is_plain && is_secret_option(name)
+    };
+    let has_password = |text: &str| {
+        let url = Url::parse(text).ok();
+        url.is_some_and(|url| url.password().is_some_and(|text| !text.contains('$')))
+    };
+    // An id is a key only if its name says so.
+    let text = if is_value {
+        format!(":{arg}")
+    } else {
+        arg.to_owned()
+    };
+    pairs.any(|pair| is_named(pair) || has_password(pair.1))
+        || has_password(arg)
+        || has_generated_word(&text)
+}
+
+/// Whether an option or a variable with this name has a secret as its value.
+fn is_secret_option(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let (last, rest) = words.split_last().unwrap_or((&"", &[]));
+    let is_key = *last == "key" && rest.last().is_none_or(|word| SECRET_KEYS.contains(word));
+    let has_word = |word: &&str| SECRET_WORDS.contains(word) || word.ends_with("token");
+    let is_elsewhere = words.first() == Some(&"no") || PLACES.contains(last);
+    !is_elsewhere && (is_key || words.iter().any(has_word))
 }
 
 /// Whether any word of an argument looks like a key, and like nothing else.
 fn has_generated_word(arg: &str) -> bool {
-    let plain = VERSION
-        .as_ref()
-        .map(|version| version.replace_all(arg, "$1"));
+    let plain = VERSION.as_ref().map(|version| version.replace_all(arg, ""));
     let plain = plain.as_deref().unwrap_or(arg);
-    let mut words = plain.split(|letter| !is_part(letter));
+    let mut words = plain.split(|letter| letter == '=' || !is_part(letter));
     words.any(|word| is_token(word) && (has_key_prefix(word) || !is_composed(word)))
 }
 
@@ -146,11 +211,6 @@ pub(crate) fn scheme_of(value: &str) -> &str {
 
 /// Whether a value contains a secret outside its `${VARIABLES}`.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
-    has_secret_form(name, value) || without_variables(value).into_iter().any(looks_like_token)
-}
-
-/// Whether a name, a password in a URL or a part `NAME=VALUE` tells that the value contains a secret.
-fn has_secret_form(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
     let mut words = literal.iter().flat_map(|text| text.split_whitespace());
     let has_more = words.any(|word| !is_scheme(word));
@@ -159,6 +219,7 @@ fn has_secret_form(name: &str, value: &str) -> bool {
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();
     let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
     has_more && (is_password || is_secret_name(name))
+        || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
         || Url::parse(value).is_ok_and(has_password)
 }
@@ -254,6 +315,9 @@ mod tests {
             format!("--rev {commit} --tenant={id} --project {id}"),
             "--model claude-sonnet-4-5-20250929 --data /srv/customer-12345-data-2026-11".to_owned(),
             format!("/nix/store/{hash}-python3-3.11.9/bin/python3"),
+            format!("github:a/b#{commit} https://a.example/archive/{commit}.tar.gz"),
+            "--model qwen3-coder-480b-a35b-instruct --max-tokens 4096 --auth none".to_owned(),
+            "--key-file k.pem --sort-key name --author ada --tokenizer x --monkey=1".to_owned(),
             "--token ${TOKEN} --key $KEY".to_owned(),
         ] {
             assert_eq!(secret_in(&line), None, "{line}");
@@ -265,9 +329,14 @@ mod tests {
             "run sk-ant-name-12".to_owned(),
             "run ABCD1-EF2GH-I3JKL-4MNO5-PQ6RS".to_owned(),
             "run Authorization:hunter2".to_owned(),
+            "run Server=h;Password=hunter2".to_owned(),
+            "run --x=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".to_owned(),
+            "run --url=https://ada:hunter2@a.example/".to_owned(),
         ] {
             assert_eq!(secret_in(&line), Some(2), "{line}");
         }
-        assert_eq!(secret_in("run --token hunter2"), Some(3));
+        for flag in ["--token", "--bearer", "--api-key", "--key", "--githubToken"] {
+            assert_eq!(secret_in(&format!("run {flag} hunter2")), Some(3), "{flag}");
+        }
     }
 }

@@ -93,7 +93,9 @@ impl From<io::Error> for CliError {
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         let code = match error {
-            ConfigError::Unwritten { .. } | ConfigError::Store(_) => code::CANNOT_SAVE,
+            ConfigError::Unwritten { .. } | ConfigError::Changed(_) | ConfigError::Store(_) => {
+                code::CANNOT_SAVE
+            }
             ConfigError::Unsound(_) => code::BUG,
             _ => code::REFUSED,
         };

@@ -4,7 +4,7 @@
 //! not written.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::File,
     path::{Path, PathBuf},
 };
 
@@ -291,9 +291,9 @@ impl ConfigEdit {
         std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;
-        let is_busy = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-        if is_busy || super::file::load(&self.path)? != self.before {
-            return Err(failed(&"another program has changed it; try again"));
+        let _ = lock.lock();
+        if super::file::load(&self.path)? != self.before {
+            return Err(ConfigError::Changed(shown.to_string()));
         }
         let written = store::write_atomically(&self.target, text.as_bytes());
         // A child process that is being started holds a copy of the lock, so closing ours might not release it.

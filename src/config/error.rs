@@ -35,6 +35,8 @@ pub(crate) enum ConfigError {
     /// The change would make a file that cannot be read: our mistake.
     #[error("{0}")]
     Unsound(Box<ConfigError>),
+    #[error("could not write {0}: another program has changed it; try again")]
+    Changed(String),
     #[error("could not write {path}: {why}")]
     Unwritten { path: String, why: String },
     #[error("could not {0}")]

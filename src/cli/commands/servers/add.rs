@@ -5,12 +5,15 @@ use serde_json::json;
 use crate::{
     cli::{CliError, CliResult, Context, live_session::notify_drivers, server_args::AddServerArgs},
     config::{
-        self, ConfigEdit, Endpoint, NewServer,
+        self, ConfigEdit, ConfigError, Endpoint, NewServer,
         consent::{bound, command_line, variable_for},
         is_name, is_secret, scheme_of, secret_argument,
     },
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
+
+/// How often the file is written anew because another program has changed it.
+const MAX_SAVES: u32 = 20;
 
 /// `servers add`.
 pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> CliResult {
@@ -39,18 +42,28 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
         endpoint,
         imported_from: None,
     };
-    let mut edit = ConfigEdit::open(config::path())?;
-    if edit.has_server(name) {
-        return Err(CliError::usage(format!(
-            "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
-        )));
-    }
-    edit.add(&server);
-    if let Endpoint::Stdio(program) = &server.endpoint {
-        edit.approve(name, program);
-    }
-    let path = edit.path().display().to_string();
-    edit.save()?;
+    let mut saves = 1..MAX_SAVES;
+    let path = loop {
+        let mut edit = ConfigEdit::open(config::path())?;
+        if edit.has_server(name) {
+            return Err(CliError::usage(format!(
+                "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
+            )));
+        }
+        edit.add(&server);
+        if let Endpoint::Stdio(program) = &server.endpoint {
+            edit.approve(name, program);
+        }
+        let path = edit.path().display().to_string();
+        match edit.save() {
+            // Most likely by a command that adds another server.
+            Err(ConfigError::Changed(_)) if saves.next().is_some() => {}
+            result => {
+                result?;
+                break path;
+            }
+        }
+    };
     notify_drivers(context);
     let name = text::shell_word(name);
     let message = format!(

@@ -504,9 +504,12 @@ mod tests {
                 form.fields[2].read().unwrap()
             })
             .collect();
-        assert_eq!(seen, [Some(json!(true)), None, Some(json!(true)), None]);
-        form.fields[2].change(false);
-        assert_eq!(form.fields[2].read(), Ok(Some(json!(false))));
+        let [yes, no] = [Some(json!(true)), Some(json!(false))];
+        assert_eq!(seen, [yes.clone(), no.clone(), None, yes]);
+        for expected in [None, no] {
+            form.fields[2].change(false);
+            assert_eq!(form.fields[2].read(), Ok(expected));
+        }
         form.fields[3].change(true);
         assert_eq!(form.fields[3].read(), Ok(Some(json!("a"))));
         form.fields[3].change(false);

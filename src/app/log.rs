@@ -203,7 +203,9 @@ fn lay_out(
     }
     for (key, value) in members {
         let is_content = key == "content" && value.get().starts_with('[');
-        if key == "isError" || is_content {
+        // What kind of response it is, and no part of the result.
+        let is_kind = key == "resultType" && value.get() == "\"complete\"";
+        if key == "isError" || is_content || is_kind {
             continue;
         }
         if !is_first {

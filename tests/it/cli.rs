@@ -1583,6 +1583,33 @@ fn changes_the_revision_unless_work_is_unsettled() {
 }
 
 #[test]
+fn a_revision_that_the_server_lacks_is_refused_and_blocks_nothing() {
+    let kept = Kept::new();
+    let fake = FakeServer::start();
+    let url = fake.url();
+    let plain = ["-s", "lab", "call", "plain"];
+    let wrong = |more: &[&str]| {
+        let ran = kept.run(&[more, &plain].concat());
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        let words = "it doesn't support MCP 2026-07-28, which was requested";
+        assert!(ran.err.contains(words), "{ran:#?}");
+    };
+    let configure = |more: &str| {
+        let entry = format!("[servers.lab]\nurl = {url:?}\n{more}");
+        write_atomically(&kept.path().join("config.toml"), entry.as_bytes()).unwrap();
+    };
+    configure("protocol = \"2026-07-28\"\n");
+    wrong(&[]);
+    // Without waiting for the next try at the refused revision.
+    configure("");
+    kept.ok(&plain);
+    // Beside a session that stands.
+    wrong(&["--protocol", "2026-07-28"]);
+    kept.ok(&plain);
+    assert_eq!(fake.calls(), 2);
+}
+
+#[test]
 fn a_changed_revision_applies_once_its_calls_have_ended() {
     let kept = Kept::new();
     let fake = FakeServer::start();

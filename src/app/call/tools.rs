@@ -18,8 +18,11 @@ impl CallForm {
         servers
     }
 
-    /// Whether the tools of the chosen server have not arrived yet.
+    /// Whether the tools of the chosen server, or of any one that was asked, have not arrived yet.
     pub fn is_loading(&self, state: &State) -> bool {
+        if self.is_any_server {
+            return state.tools.values().any(|tools| tools.request.is_some());
+        }
         let tools = self.server.as_ref().and_then(|name| state.tools.get(name));
         tools.is_none_or(|tools| !tools.is_known && tools.error.is_none())
     }

@@ -4,8 +4,9 @@
 //! not written.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
@@ -20,6 +21,10 @@ use crate::{
 
 /// The first line of a file that longhaul creates.
 const HEAD: &str = "# longhaul configuration. `longhaul servers`, `longhaul wrap` and the screen edit this file and keep your comments.\n";
+
+/// How often and how many times the lock of the directory is tried.
+const LOCK_EVERY: Duration = Duration::from_millis(20);
+const LOCK_TRIES: u32 = 100;
 
 /// A server to add.
 #[derive(Clone, Debug, PartialEq)]
@@ -291,7 +296,7 @@ impl ConfigEdit {
         std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
         // The lock covers the time from the check to the write. Without file locks the check must do.
         let lock = File::open(directory).map_err(|error| failed(&error))?;
-        let _ = lock.lock();
+        wait_for(&lock);
         if super::file::load(&self.path)? != self.before {
             return Err(ConfigError::Changed(shown.to_string()));
         }
@@ -299,6 +304,20 @@ impl ConfigEdit {
         // A child process that is being started holds a copy of the lock, so closing ours might not release it.
         let _ = lock.unlock();
         Ok(written?)
+    }
+}
+
+/// Locks the directory. Another command holds it for milliseconds; if it was suspended, the check has to do.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock can't be awaited for a limited time"
+)]
+fn wait_for(lock: &File) {
+    for _ in 0..LOCK_TRIES {
+        if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+            return;
+        }
+        std::thread::sleep(LOCK_EVERY); // sleep: nothing tells when another process releases a lock
     }
 }
 

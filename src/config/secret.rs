@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use url::Url;
 
+use crate::domain::is_variable;
+
 /// Parts of the names of headers, variables and parameters that hold secrets.
 const SECRET_NAME_PARTS: [&str; 9] = [
     "auth",
@@ -42,7 +44,7 @@ const TOKEN_LEN: usize = 20;
 
 const TOKEN_DIGITS: usize = 3;
 
-/// A version, a digest or an id as a part of an argument. It looks like a key, and is none.
+/// A version, a digest or an id as a part of an argument that looks like a key but isn't one.
 static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let hash = "([0-9a-f]{40}|[0-9a-f]{64}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
     let store = "/(nix|gnu)/store/[0-9a-z]{32}";
@@ -54,43 +56,41 @@ static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Words of the names of options and variables whose values are secrets.
-const SECRET_WORDS: [&str; 18] = [
-    "accesskey",
-    "apikey",
+const SECRET_WORDS: [&str; 10] = [
     "auth",
     "authorization",
     "bearer",
     "cookie",
-    "credential",
-    "credentials",
     "jwt",
     "pass",
-    "passphrase",
-    "passwd",
-    "password",
     "pat",
-    "privatekey",
     "pwd",
-    "secret",
+    "session",
     "signature",
 ];
 
-/// Words in front of `key` in the names of secrets; a `--sort-key` is none.
-const SECRET_KEYS: [&str; 8] = [
-    "access",
-    "account",
-    "api",
-    "auth",
-    "encryption",
-    "private",
-    "secret",
-    "signing",
+/// Parts of such words.
+const SECRET_PARTS: [&str; 4] = ["credential", "passphrase", "passw", "secret"];
+
+/// What stands before `key` in names that aren't those of secrets, such as `--sort-key`.
+const PLAIN_KEYS: [&str; 11] = [
+    "cache",
+    "foreign",
+    "group",
+    "hot",
+    "index",
+    "map",
+    "mon",
+    "partition",
+    "primary",
+    "public",
+    "sort",
 ];
 
 /// The last words of names that tell where a secret is, or what it is called.
 const PLACES: [&str; 8] = ["file", "path", "dir", "name", "id", "type", "env", "header"];
 
-/// Values of options such as `--auth` that are no secrets.
+/// Values of options such as `--auth` that aren't secrets.
 const PLAIN_VALUES: [&str; 8] = [
     "none", "basic", "bearer", "oauth", "oauth2", "env", "true", "false",
 ];
@@ -151,15 +151,18 @@ fn is_secret_argument(before: &str, arg: &str) -> bool {
     let mut pairs = pairs.chain(is_value.then_some((before, arg)));
     let is_named = |(name, value): (&str, &str)| {
         let value = value.trim();
-        let is_plain = value.contains('$') || PLAIN_VALUES.contains(&value);
-        !value.is_empty() && !is_plain && is_secret_option(name)
+        let is_variable = value.strip_prefix('$').is_some_and(is_variable);
+        let is_plain = is_variable || PLAIN_VALUES.contains(&value);
+        let literal = without_variables(value).join(" ");
+        let mut words = literal.split_whitespace();
+        !is_plain && words.any(|word| !is_scheme(word)) && is_secret_option(name)
     };
     let has_password = |text: &str| {
         let url = Url::parse(text).ok();
         url.is_some_and(|url| url.password().is_some_and(|text| !text.contains('$')))
     };
     // An id is a key only if its name says so.
-    let text = if is_value {
+    let text = if is_value && before.starts_with("--") {
         format!(":{arg}")
     } else {
         arg.to_owned()
@@ -171,14 +174,29 @@ fn is_secret_argument(before: &str, arg: &str) -> bool {
 
 /// Whether an option or a variable with this name has a secret as its value.
 fn is_secret_option(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let mut text = String::new();
+    for letter in name.chars() {
+        // `apiKey` has two words.
+        if letter.is_ascii_uppercase() && text.ends_with(|last: char| last.is_ascii_lowercase()) {
+            text.push('-');
+        }
+        text.push(letter);
+    }
+    let text = text.to_ascii_lowercase();
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let (last, rest) = words.split_last().unwrap_or((&"", &[]));
-    let is_key = *last == "key" && rest.last().is_none_or(|word| SECRET_KEYS.contains(word));
-    let has_word = |word: &&str| SECRET_WORDS.contains(word) || word.ends_with("token");
+    let before_key = match last.strip_suffix("key") {
+        Some("") => rest.last().copied().or(Some("")),
+        stem => stem,
+    };
+    let is_key = before_key.is_some_and(|before| !PLAIN_KEYS.contains(&before));
+    let is_word = |word: &&str| {
+        let has_part = SECRET_PARTS.iter().any(|part| word.contains(part));
+        has_part || SECRET_WORDS.contains(word) || word.ends_with("token")
+    };
     let is_elsewhere = words.first() == Some(&"no") || PLACES.contains(last);
-    !is_elsewhere && (is_key || words.iter().any(has_word))
+    !is_elsewhere && (is_key || words.iter().any(is_word))
 }
 
 /// Whether any word of an argument looks like a key, and like nothing else.
@@ -330,12 +348,25 @@ mod tests {
             "run ABCD1-EF2GH-I3JKL-4MNO5-PQ6RS".to_owned(),
             "run Authorization:hunter2".to_owned(),
             "run Server=h;Password=hunter2".to_owned(),
+            "run PGPASSWORD=hunter2".to_owned(),
+            "run --password=Pa$word".to_owned(),
+            "run --password=hunter2${X}".to_owned(),
             "run --x=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".to_owned(),
             "run --url=https://ada:hunter2@a.example/".to_owned(),
         ] {
             assert_eq!(secret_in(&line), Some(2), "{line}");
         }
-        for flag in ["--token", "--bearer", "--api-key", "--key", "--githubToken"] {
+        assert_eq!(secret_in(&format!("-k {hash}{hash}")), Some(2));
+        for flag in [
+            "--token",
+            "--bearer",
+            "--api-key",
+            "--key",
+            "--githubToken",
+            "--openaiKey",
+            "--license-key",
+            "--clientSecret",
+        ] {
             assert_eq!(secret_in(&format!("run {flag} hunter2")), Some(3), "{flag}");
         }
     }

@@ -25,7 +25,7 @@ pub struct ServerConfig {
     /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the
     /// user hasn't allowed to go to its host, and for a program that hasn't been approved.
     pub withheld: Option<String>,
-    /// The MCP revision to use; if absent, the earlier choice stays.
+    /// The MCP revision to use; if absent, the one from `--protocol`, or an automatic choice.
     pub protocol: Option<ProtocolChoice>,
     /// Whether to read a percentage out of progress messages that have no numbers.
     pub progress_from_text: bool,

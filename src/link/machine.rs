@@ -17,11 +17,12 @@ use super::{
     replies::Replies,
     saver::Saver,
     standalone::Standalone,
+    stream_state::StreamState,
     subscription::TaskSubscription,
     task_index::TaskIndex,
 };
 use crate::domain::{
-    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Phase, Program, ProtocolVersion, RequestError,
+    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion, RequestError,
     ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
 };
 
@@ -219,12 +220,13 @@ impl Link {
         self.tasks.values().any(|active| !active.is_settled())
     }
 
-    /// Whether an unsettled task depends on how the server is reached: one that waits to be sent does not.
+    /// Whether an unsettled task depends on how the server is reached: one that was never sent does not.
     pub fn has_sent(&self) -> bool {
-        let is_waiting =
-            |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
+        let is_unsent = |active: &ActiveTask| {
+            active.has_not_run() && active.is_active() && active.stream == StreamState::None
+        };
         let mut open = self.tasks.values().filter(|active| !active.is_settled());
-        !open.all(is_waiting)
+        !open.all(is_unsent)
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].

@@ -62,13 +62,13 @@ impl TaskSubscription {
 
     /// Returns whether changes of lists were missed before the server began to tell of them again.
     pub(super) fn take_gap(&mut self) -> bool {
-        std::mem::take(&mut self.has_gap)
+        self.has_lists && std::mem::take(&mut self.has_gap)
     }
 
     /// It ended. Returns whether it is requested again.
     pub(super) fn ended(&mut self, now: Mono, is_final: bool, rng: &mut fastrand::Rng) -> bool {
         self.on = None;
-        self.has_gap = self.has_lists;
+        self.has_gap |= self.has_lists;
         // A server may accept it and hang up at once.
         if now.since(self.since) >= LAST_LISTEN {
             self.failures = 0;

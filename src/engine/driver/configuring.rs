@@ -12,7 +12,7 @@ use crate::{
         server_configs::{Change, Surroundings},
         snapshots::ReaderId,
     },
-    link::{Input, Sent},
+    link::{ConfigureError, Input, Sent},
     protocol::{ExchangeEvent, HttpError},
     transport::{ProcessGuard, Secrets, StdioOptions},
 };
@@ -262,7 +262,11 @@ impl Driver<'_> {
 
     /// Applies what had to wait for the end of calls.
     pub(super) fn apply_waiting_config(&mut self, now: Stamp) {
-        let is_free = |linked: &&Linked| linked.config_waits.is_some() && !linked.link.has_sent();
+        let is_free = |linked: &&Linked| match &linked.config_waits {
+            None => false,
+            Some(ConfigureError::ProgramInUse(_)) => !linked.link.has_unsettled(),
+            Some(_) => !linked.link.has_sent(),
+        };
         let free = self.links.iter().filter(is_free);
         for name in free
             .map(|linked| linked.link.record().name.clone())

@@ -139,7 +139,8 @@ impl Link {
     pub(super) fn task_of_shared_log(&self) -> Option<TaskId> {
         self.legacy_sse.as_ref()?;
         let is_out = |(_, active): &(&TaskId, &ActiveTask)| {
-            !active.is_settled() && active.is_active() && active.attempt().is_some()
+            let is_sent = matches!(active.phase(), Phase::Sent | Phase::Open);
+            !active.is_settled() && active.is_active() && (is_sent || active.served.is_some())
         };
         let newest = self.tasks.iter().filter(is_out);
         let newest =

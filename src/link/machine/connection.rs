@@ -295,7 +295,7 @@ impl Link {
         }
         self.record_changed();
         if self.session.unproven == Some(self.record.session_number) {
-            // No server that was started anew, but one that knows none of its sessions.
+            // The server was not restarted: it forgets each session.
             self.hosts.know_lists = false;
             let why = said.unwrap_or("its sessions end immediately").to_owned();
             self.back_off(why, None);

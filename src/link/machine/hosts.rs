@@ -44,7 +44,11 @@ impl Link {
         let count = self.hosts.count_with_roots();
         let before = std::mem::replace(&mut self.hosts.profiles, profiles);
         self.hosts.since = self.now.mono;
-        if self.hosts.profiles.iter().any(|host| host.knows_lists) {
+        let is_back = |host: &HostProfile| {
+            let mut known = before.iter();
+            host.knows_lists && !known.any(|it| it.knows_lists && it.name == host.name)
+        };
+        if self.hosts.profiles.iter().any(is_back) {
             self.hosts.know_lists = true;
             self.subscription.missed_lists();
         }
@@ -103,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Nobody told of changes of the lists for a time.
+    /// The server could not report changes of its lists for a while.
     pub(super) fn lists_may_have_changed(&mut self) {
         let now = self.now.mono;
         let again = self.hosts.lists_told.map(|told| told.after(LISTS_EVERY));

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+use std::time::Duration;
+
 use crate::support::{
     demo_server,
     proxy::FaultProxy,
@@ -24,6 +26,8 @@ const STRIDE: usize = 8;
 const AT_ONCE: usize = 64;
 /// How much faster than the world's the clock of the machine runs.
 const SPEED: u32 = 8;
+/// A stream that is silent for this long is asked for again beside its connection.
+const SILENCE: Duration = Duration::from_secs(20);
 const BURST: &str = r#"{"count":20}"#;
 /// Each of these tests holds some 500 connections open, and a process may often have 1024: they take turns.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -126,7 +130,11 @@ async fn a_plain_call(end: &str) {
             // No way of cutting a chunked body looks like its end.
             let is_cut = |entry: &&HistoryEntry| matches!(&entry.what, HistoryEvent::Contact { state, .. } if state == "reconnecting");
             let cuts = ran.history.iter().filter(is_cut).count();
-            assert_eq!(cuts > 0, ran.gets > 0, "{end} at byte {byte}: {ran:#?}");
+            // On a busy machine, this clock sees silences that are long enough to ask again.
+            let mut pairs = ran.history.iter().zip(ran.history.iter().skip(1));
+            let was_silent = pairs.any(|(one, next)| next.at.since(one.at) >= SILENCE);
+            let is_right = (cuts > 0) == (ran.gets > 0) || was_silent && cuts == 0;
+            assert!(is_right, "{end} at byte {byte}: {ran:#?}");
         }
     }
     assert!(unknown < known && known < 500, "{unknown} and {known}");

@@ -55,20 +55,25 @@ impl TaskLog {
 }
 
 /// An entry, or the lines of a log message as entries.
-fn lines_of(mut entry: HistoryEntry) -> Vec<HistoryEntry> {
-    let HistoryEvent::Log { data, .. } = &mut entry.what else {
+fn lines_of(entry: HistoryEntry) -> Vec<HistoryEntry> {
+    let HistoryEvent::Log {
+        level,
+        logger,
+        data,
+    } = &entry.what
+    else {
         return vec![entry];
     };
-    let text = std::mem::take(data);
-    let lines = text.trim_end().split('\n');
-    let with = |line: &str| {
-        let mut entry = entry.clone();
-        if let HistoryEvent::Log { data, .. } = &mut entry.what {
-            *data = line.trim_end_matches('\r').replace('\t', "    ");
-        }
-        entry
+    let with = |line: &str| HistoryEntry {
+        event_id: entry.event_id.clone(),
+        what: HistoryEvent::Log {
+            level: *level,
+            logger: logger.clone(),
+            data: line.trim_end_matches('\r').replace('\t', "    "),
+        },
+        ..entry
     };
-    lines.map(with).collect()
+    data.trim_end().split('\n').map(with).collect()
 }
 
 /// The most parts of a result that can be saved or opened on the screen; the command line can save any.
@@ -203,7 +208,7 @@ fn lay_out(
     }
     for (key, value) in members {
         let is_content = key == "content" && value.get().starts_with('[');
-        // What kind of response it is, and no part of the result.
+        // It names the kind of response and is not part of the result.
         let is_kind = key == "resultType" && value.get() == "\"complete\"";
         if key == "isError" || is_content || is_kind {
             continue;

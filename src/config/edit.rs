@@ -22,7 +22,7 @@ use crate::{
 /// The first line of a file that longhaul creates.
 const HEAD: &str = "# longhaul configuration. `longhaul servers`, `longhaul wrap` and the screen edit this file and keep your comments.\n";
 
-/// How often and how many times the lock of the directory is tried.
+/// The pause between attempts to lock the directory, and how many there are.
 const LOCK_EVERY: Duration = Duration::from_millis(20);
 const LOCK_TRIES: u32 = 100;
 
@@ -307,7 +307,7 @@ impl ConfigEdit {
     }
 }
 
-/// Locks the directory. Another command holds it for milliseconds; if it was suspended, the check has to do.
+/// Locks the directory. Another command holds it for milliseconds; if that command is suspended, the check alone must do.
 #[expect(
     clippy::disallowed_methods,
     reason = "a lock can't be awaited for a limited time"

@@ -153,13 +153,7 @@ fn is_secret_argument(before: &str, arg: &str) -> bool {
         let value = value.trim();
         let is_variable = value.strip_prefix('$').is_some_and(is_variable);
         let is_plain = is_variable || PLAIN_VALUES.contains(&value);
-        let literal = without_variables(value).join(" ");
-        let mut words = literal.split_whitespace();
-        !is_plain && words.any(|word| !is_scheme(word)) && is_secret_option(name)
-    };
-    let has_password = |text: &str| {
-        let url = Url::parse(text).ok();
-        url.is_some_and(|url| url.password().is_some_and(|text| !text.contains('$')))
+        !is_plain && has_literal(&without_variables(value)) && is_secret_option(name)
     };
     // An id is a key only if its name says so.
     let text = if is_value && before.starts_with("--") {
@@ -230,16 +224,25 @@ pub(crate) fn scheme_of(value: &str) -> &str {
 /// Whether a value contains a secret outside its `${VARIABLES}`.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let literal: Vec<&str> = without_variables(value);
-    let mut words = literal.iter().flat_map(|text| text.split_whitespace());
-    let has_more = words.any(|word| !is_scheme(word));
-    let has_password = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
     let last = name.to_ascii_lowercase();
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();
     let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
-    has_more && (is_password || is_secret_name(name))
+    has_literal(&literal) && (is_password || is_secret_name(name))
         || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
-        || Url::parse(value).is_ok_and(has_password)
+        || has_password(value)
+}
+
+/// Whether these parts of a value say more than an authentication scheme.
+fn has_literal(parts: &[&str]) -> bool {
+    let mut words = parts.iter().flat_map(|text| text.split_whitespace());
+    words.any(|word| !is_scheme(word))
+}
+
+/// Whether the text is a URL with a literal password.
+fn has_password(text: &str) -> bool {
+    let has_it = |url: Url| url.password().is_some_and(|text| !text.contains('$'));
+    Url::parse(text).is_ok_and(has_it)
 }
 
 /// Whether a part `NAME=VALUE` of the text, as in a connection string or a query, has the name of a secret.

@@ -398,7 +398,7 @@ impl Link {
             }
             self.expire_in_flight();
             self.tend_connection();
-            // Before the calls, which may change what the server tells of.
+            // Before the calls go out, because they may change a list.
             self.step_listening();
             self.tend_queued();
             // Before what tasks repeat, which could use up the budget.

@@ -19,7 +19,7 @@ pub(super) struct TaskSubscription {
     pub(super) wanted: BTreeSet<String>,
     /// Whether it is about the lists that hosts want to know of, too.
     has_lists: bool,
-    /// Whether changes of these lists were missed, because it had ended.
+    /// Whether list changes may have been missed while there was no subscription.
     has_gap: bool,
     /// When the current one was requested.
     since: Mono,
@@ -55,12 +55,12 @@ impl TaskSubscription {
         self.has_lists = has_lists;
     }
 
-    /// Hosts may know lists from before there was one.
+    /// Hosts may know the lists from before this keeper started.
     pub(super) fn missed_lists(&mut self) {
         self.has_gap = true;
     }
 
-    /// Returns whether changes of lists were missed before the server began to tell of them again.
+    /// Whether list changes may have been missed before the server acknowledged this one. Clears the mark.
     pub(super) fn take_gap(&mut self) -> bool {
         self.has_lists && std::mem::take(&mut self.has_gap)
     }

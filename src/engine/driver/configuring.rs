@@ -268,10 +268,8 @@ impl Driver<'_> {
             Some(_) => !linked.link.has_sent(),
         };
         let free = self.links.iter().filter(is_free);
-        for name in free
-            .map(|linked| linked.link.record().name.clone())
-            .collect::<Vec<_>>()
-        {
+        let names = free.map(|linked| linked.link.record().name.clone());
+        for name in names.collect::<Vec<_>>() {
             self.apply_config(&name, now);
         }
     }
@@ -291,11 +289,8 @@ impl Driver<'_> {
         linked.moved_from(&old_url);
         linked.is_touched = true;
         let before = std::mem::replace(&mut linked.config_waits, applied.err());
-        if let Some(error) = linked
-            .config_waits
-            .as_ref()
-            .filter(|it| Some(*it) != before.as_ref())
-        {
+        let error = linked.config_waits.as_ref();
+        if let Some(error) = error.filter(|_| error != before.as_ref()) {
             self.snapshots
                 .notice(now.wall, NoticeLevel::Info, error.to_string());
         }

@@ -148,7 +148,7 @@ impl Link {
             self.connection = ConnectionState::Disconnected;
         }
         if !self.record.is_initialized {
-            // What it refused was perhaps the other revision.
+            // It may have refused only the other revision.
             self.reachability = Reachability::new(self.now);
             self.session.handshake_tries = 0;
         }

@@ -28,7 +28,7 @@ const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again: at first, and after many tries. Each try
 /// costs the link's budget, which also has to last for what a call's recovery needs.
 const WISH_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
-/// Failed tries before the user is told.
+/// How many attempts fail before the user sees a notice.
 const TOLD_AFTER: u32 = 3;
 
 /// How a cancel ends a call that was not sent, or not sent again.

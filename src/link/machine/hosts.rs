@@ -19,7 +19,7 @@ use crate::{
     protocol::{Incoming, Method, encode},
 };
 
-/// A server whose connections or sessions end all the time makes hosts read its lists this often at most.
+/// How often hosts are asked to read the lists again, at most: the sessions of some servers end all the time.
 const LISTS_EVERY: Duration = Duration::from_secs(60);
 
 /// How long a request that only a host can answer waits for a host that has gone.
@@ -294,7 +294,7 @@ impl Link {
             self.hosts.are_undeclared = true;
             return;
         }
-        // The server stays the same.
+        // The server is the same one, and so are its lists.
         self.hosts.know_lists = false;
         if self.record.is_process() {
             self.close_legacy_sse();

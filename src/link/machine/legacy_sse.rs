@@ -52,7 +52,7 @@ impl Link {
                 self.in_flight.last_traffic = now.mono;
                 let belongs = self.read(of.as_ref(), None, &data);
                 let active = of.and_then(|id| self.tasks.get_mut(&id));
-                // The response to another request is no news of the call.
+                // The response to another request says nothing about the call.
                 if is_process
                     && belongs != Belongs::Elsewhere
                     && let Some(active) = active

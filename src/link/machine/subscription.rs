@@ -164,7 +164,7 @@ impl Link {
             self.close(on);
         }
         if self.wants_lists() {
-            // Before the first call, which may change a list.
+            // At once: the first call may change a list.
             self.subscription.next = Some(self.now.mono);
         } else {
             self.gather();

@@ -12,7 +12,7 @@ use crate::{
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
 
-/// How often the file is written, if another program keeps changing it.
+/// How many times to try writing the file while other programs change it.
 const MAX_SAVES: u32 = 20;
 
 /// `servers add`.
@@ -45,14 +45,14 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
     let mut saves = 1..MAX_SAVES;
     let path = loop {
         let mut edit = ConfigEdit::open(config::path())?;
-        if edit.has_server(name) && saves.start > 1 {
-            let message = format!("another command has just added {name}; choose another name");
-            return Err(CliError::usage(message));
-        }
         if edit.has_server(name) {
-            return Err(CliError::usage(format!(
-                "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
-            )));
+            return Err(CliError::usage(if saves.start > 1 {
+                format!("another command has just added {name}; choose another name")
+            } else {
+                format!(
+                    "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
+                )
+            }));
         }
         edit.add(&server);
         if let Endpoint::Stdio(program) = &server.endpoint {

@@ -1,7 +1,7 @@
 //! Running batch work: one run per checkpoint, with any number of watchers.
 //!
 //! Invariants: a checkpoint never has two runs. A watcher receives every update after the progress it saw on joining,
-//! exactly once and in order. A run continues without watchers.
+//! exactly once and in order. A run continues without watchers; only when the last one cancels does it stop.
 
 use std::{
     collections::HashMap,
@@ -158,14 +158,29 @@ impl Runs {
         }))
     }
 
-    /// Asks a run to stop; returns false if there is none. A later request replaces an earlier one.
-    pub(super) fn stop(&self, task_id: &str, stop: StopReason) -> bool {
+    /// Asks a run to pause; returns false if there is none.
+    pub(super) fn pause(&self, task_id: &str) -> bool {
         let live = locked(&self.live);
         let run = live.get(task_id);
         if let Some(run) = run {
-            run.stop.send_replace(Some(stop));
+            run.stop.send_replace(Some(StopReason::Pause));
         }
         run.is_some()
+    }
+
+    /// Ends a watcher's updates; the last one to leave stops the run.
+    pub(super) fn leave(&self, watcher: &mut RunSubscription, reason: StopReason) {
+        // Held throughout, so that a call either joins before this or finds the run stopping.
+        let live = locked(&self.live);
+        watcher.updates.close();
+        if let Some(run) = live.get(&watcher.checkpoint.task_id)
+            && locked(&run.watchers)
+                .senders
+                .iter()
+                .all(mpsc::Sender::is_closed)
+        {
+            run.stop.send_replace(Some(reason));
+        }
     }
 
     async fn process(self: Arc<Self>, run: Arc<Run>, task: CheckpointRecord, work: RunSpec) {

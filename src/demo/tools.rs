@@ -16,7 +16,7 @@ use super::{
     context::{LogSeverity, ToolContext, cancelled, internal, invalid},
     database::random_id,
     elicitation::{self, ElicitationReply},
-    runs::{RunSpec, RunSubscription, RunUpdate, StopReason},
+    runs::{RunSpec, RunSubscription, RunUpdate},
 };
 
 /// The name of the checkpoint tool, part of the key of its checkpoints.
@@ -172,14 +172,6 @@ async fn process(context: &ToolContext, args: ProcessArgs) -> Result<CallToolRes
     let start = run.checkpoint.progress;
     report_start(context, &run, &args.dataset_name, total).await;
     let (status, processed) = follow_run(context, &mut run, total).await?;
-    if context.is_cancelled()
-        && matches!(
-            status,
-            CheckpointStatus::Cancelled | CheckpointStatus::Interrupted
-        )
-    {
-        return Err(cancelled());
-    }
     let message = match status {
         CheckpointStatus::Completed => format!("Finished {}", args.dataset_name),
         other => format!("Stopped at record {processed}: {}", other.label()),
@@ -224,21 +216,21 @@ async fn report_start(context: &ToolContext, run: &RunSubscription, dataset: &st
     }
 }
 
-/// Reports the progress of a run until it ends; returns how, and how many records it has processed.
+/// Reports the progress of a run until it ends; returns how, and how many records it has processed. Fails when the call
+/// is cancelled.
 async fn follow_run(
     context: &ToolContext,
     run: &mut RunSubscription,
     total: u64,
 ) -> Result<(CheckpointStatus, u64), ErrorData> {
-    let mut is_stopping = false;
+    let mut has_left = false;
     loop {
         let update = tokio::select! {
             biased;
             update = run.updates.recv() => update,
-            () = context.cancelled(), if !is_stopping => {
-                is_stopping = true;
-                let runs = &context.shared.runs;
-                runs.stop(&run.checkpoint.task_id, context.stop_reason());
+            () = context.cancelled(), if !has_left => {
+                has_left = true;
+                context.shared.runs.leave(run, context.stop_reason());
                 continue;
             }
         };
@@ -252,6 +244,8 @@ async fn follow_run(
                 context.progress(done, total, message).await;
             }
             Some(RunUpdate::Ended(status, done)) => return Ok((status, done)),
+            // The run has stopped, or goes on for its other watchers.
+            None if has_left => return Err(cancelled()),
             None => return Err(internal("the run ended without a status")),
         }
     }
@@ -259,7 +253,7 @@ async fn follow_run(
 
 fn pause(context: &ToolContext, task_id: &str) -> Result<CallToolResult, ErrorData> {
     let runs = &context.shared.runs;
-    let was_running = runs.stop(task_id, StopReason::Pause);
+    let was_running = runs.pause(task_id);
     let Some(task) = runs.checkpoints.of_task(task_id).map_err(internal)? else {
         return Ok(error_result(format!("unknown task {task_id}")));
     };

@@ -997,6 +997,29 @@ fn a_cancelled_call_is_answered_and_its_run_stops() {
 }
 
 #[test]
+fn a_cancelled_call_leaves_the_run_to_the_other_call_of_the_same_work() {
+    within_deadline(async {
+        let (dir, server) = start().await;
+        let client = Client::open(&server).await;
+        let mut first = client.call(1, TOOL, processing("c", 200, 20)).await;
+        first.until(|event| event.progress() == Some(10)).await;
+        let mut second = client.call(2, TOOL, processing("c", 200, 20)).await;
+        second.until(|event| event.progress().is_some()).await;
+        client.cancel(1).await;
+        let rest = first.all().await;
+        assert_eq!(
+            rest.last().unwrap().message.clone().unwrap()["error"]["code"],
+            -32800
+        );
+        assert_eq!(
+            second.all().await.last().unwrap().answer()["processed"],
+            200
+        );
+        assert_eq!(demo_server::rows(dir.path(), "c").unwrap(), 200);
+    });
+}
+
+#[test]
 fn a_deleted_session_ends_its_calls_with_an_answer() {
     within_deadline(async {
         let (dir, server) = start().await;
@@ -1018,7 +1041,7 @@ fn a_deleted_session_ends_its_calls_with_an_answer() {
         );
         let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
         assert_eq!(client.post(&ping).await.status(), StatusCode::NOT_FOUND);
-        // The next call waits for the stopping run to end and continues from there.
+        // The next call joins the run, or continues from where it stopped.
         let fresh = Client::open(&server).await;
         let events = fresh
             .call(1, TOOL, processing("x", 1000, 0))

@@ -53,7 +53,7 @@ fn result_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
             crate::domain::TaskErrorKind::Protocol => "The server responded with an error",
             crate::domain::TaskErrorKind::Refused => "The call was rejected",
             crate::domain::TaskErrorKind::Unreachable => "The server was unreachable",
-            crate::domain::TaskErrorKind::TimedOut => "It timed out",
+            crate::domain::TaskErrorKind::TimedOut => "The call timed out",
         };
         lines.push(format!("{kind}{code}:"));
         lines.push(String::new());
@@ -346,7 +346,7 @@ fn ways_back(task: &Task) -> Vec<String> {
             "the checkpoint: the tool is called again with this task's client id"
         }
         Some(Resumable::Stream) => {
-            "the stream: a GET whose Last-Event-ID is that of the last event that had data"
+            "the stream: a GET with the Last-Event-ID of the last event that had data"
         }
         None if is_modern(task) => "none: in this revision, only server tasks can be resumed",
         None if task.resumability.stream.is_none() => "not known yet: no event received",

@@ -162,7 +162,7 @@ pub(crate) enum TypedLineError {
     },
     /// It has a whole number that JSON libraries would round.
     #[error(
-        "{0} has a whole number that doesn't fit in 64 bits and would be rounded; pass it in --args, which is sent as written"
+        "{0} contains a whole number that doesn't fit in 64 bits and would be rounded; pass it in --args, which is sent as written"
     )]
     TooLarge(String),
     /// A flag of the command line that the palette doesn't have.

@@ -114,7 +114,7 @@ fn check_url(what: &str, given: &str, server: &Url) -> Result<Url, AuthError> {
         server_url::is_loopback(server),
     ) {
         ("http" | "https", true, true) | ("https", false, _) => Ok(url),
-        ("http" | "https", true, false) => Err(rejected("it points to this computer")),
+        ("http" | "https", true, false) => Err(rejected("it points to this machine")),
         ("http", ..) => Err(rejected("anyone on the network path can read plain http")),
         _ => Err(rejected("it is neither http nor https")),
     }

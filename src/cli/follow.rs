@@ -505,7 +505,7 @@ impl Follower<'_, '_> {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
             self.context.warn(format!(
-                "{id} is NOT SAVED; free up disk space (saving is retried)"
+                "{id} is NOT SAVED; free some disk space (saving is retried)"
             ));
         }
         self.was_unsaved = view.is_unsaved;

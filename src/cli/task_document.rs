@@ -84,7 +84,7 @@ pub(super) fn document_with(
         Some(_) => match reader.result(&task.id) {
             Err(error @ StoreError::NotUnderstood { .. }) => {
                 let id = &task.id;
-                let message = format!("no result of {id} is shown: could not {error}");
+                let message = format!("the result of {id} is left out: could not {error}");
                 context.warn(message);
                 None
             }

@@ -134,10 +134,10 @@ impl CutReason {
             Self::CheckpointOfConnection { step: Some(step) } => {
                 let step = text::amount(*step);
                 return format!(
-                    "MCP 2026-07-28 ends the call with its connection; longhaul continues from step {step}"
+                    "MCP 2026-07-28 ends a call when its connection closes; longhaul continues from step {step}"
                 );
             }
-            Self::NotSent => "not sent yet; longhaul sends it later",
+            Self::NotSent => "not sent yet; longhaul will send it later",
             Self::AwaitsAnswer => "nothing is running; the question stays until you answer it",
             Self::Checkpoint { step: None } => "the tool keeps a checkpoint on the server",
             Self::ServerTask => {
@@ -147,14 +147,14 @@ impl CutReason {
             Self::RanAsTask => "the last call to this tool ran as a server task",
             Self::AlreadyPaused => "the call is paused, and the server keeps the checkpoint",
             Self::CheckpointOfConnection { step: None } => {
-                "MCP 2026-07-28 ends the call with its connection; the checkpoint stays on the server"
+                "MCP 2026-07-28 ends a call when its connection closes; the checkpoint stays on the server"
             }
             Self::EventStore => {
                 "resumable as long as the server keeps the events and the MCP session"
             }
             Self::SessionTask => "resumable unless the server ends the task with the MCP session",
             Self::ExpiredTask => "server task; its TTL has expired",
-            Self::ServerProcess => "longhaul runs this server's process, and both end together",
+            Self::ServerProcess => "this server is a child process of longhaul and ends with it",
             Self::ModernCall => {
                 "with MCP 2026-07-28, closing the connection cancels a call that isn't a server task"
             }

@@ -224,7 +224,7 @@ impl Runner {
             for id in events.give_up_claims()? {
                 let id = text::clean_line(&id).into_owned();
                 self.say(format!(
-                    "longhaul was killed while it started the hook for {id}; the hook may not have run and will not be repeated"
+                    "longhaul was killed while starting the hook for {id}; the hook may not have run and will not be repeated"
                 ));
             }
             *is_begun = true;

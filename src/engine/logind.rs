@@ -143,13 +143,13 @@ impl Systemd {
     pub fn enter_own_scope(&self) {
         match self.at_logout() {
             Ok(AtLogout::KeepsRunningInScope) => match self.start_scope() {
-                Ok(scope) => tracing::info!(scope, "the keeper has a systemd scope of its own"),
+                Ok(scope) => tracing::info!(scope, "the keeper has its own systemd scope"),
                 Err(error) => {
                     tracing::warn!("no systemd scope, so a logout may end the keeper: {error}");
                 }
             },
             Ok(other) => {
-                tracing::info!(at_logout = ?other, "no systemd scope is needed or would help");
+                tracing::info!(at_logout = ?other, "a systemd scope is not needed or would not help");
             }
             Err(error) => tracing::info!("no systemd scope: {error}"),
         }

@@ -131,7 +131,7 @@ impl HandshakeError {
         let why = self.why();
         if let (Some(_), true) = (self.code(), self.is_unreachable()) {
             let wait = self.retry_after().map_or(" later".to_owned(), |wait| {
-                format!(" in {}, as it asks", text::span(wait))
+                format!(" in {}, as it requests", text::span(wait))
             });
             return format!("{name} at {url} is not available ({why}); try again{wait}");
         }

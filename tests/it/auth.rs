@@ -563,7 +563,7 @@ fn login_adds_a_token_to_each_request_and_logout_revokes_it() {
     let name = url.strip_prefix("http://").unwrap();
     let name = name.strip_suffix("/mcp").unwrap();
     assert!(
-        ran.err.contains(&format!("signed in to {name} by")),
+        ran.err.contains(&format!("signed in to {name} through")),
         "{ran:#?}"
     );
     let mode = fs::metadata(env.logins()).unwrap().permissions().mode();

@@ -27,7 +27,7 @@ pub(super) fn dialog(state: &State, server: &ServerName, consent: &Consent) -> D
     let (no, yes, command) = if consent.is_program {
         ("no, don't start it", "yes, start it", "approve")
     } else {
-        ("no, send nothing", "yes, send these", "consent")
+        ("no, send nothing", "yes, send them", "consent")
     };
     let approve = MenuAction::Command(Command::Approve {
         server: server.clone(),

@@ -34,7 +34,7 @@ enum OverrideError {
     #[error("{} can't be rebound", pretty(*.0))]
     Fixed(Chord),
     #[error(
-        "this action works while you type, where {} types or edits; use a Ctrl chord, or f1 to f12",
+        "this action must work while you type, but {} types or edits text; use a Ctrl combination or f1 to f12",
         pretty(*.0)
     )]
     Types(Chord),

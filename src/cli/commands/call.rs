@@ -130,7 +130,7 @@ async fn start_call(
     let before: Map<String, Value> = serde_json::from_str(&draft.base).unwrap_or_default();
     if !draft.pairs.is_empty() && has_large_integer(&draft.base) {
         return Err(CliError::usage(
-            "the other arguments have a whole number that doesn't fit in 64 bits and would be rounded; pass all arguments in --args",
+            "the other arguments contain a whole number that doesn't fit in 64 bits and would be rounded; pass all arguments in --args",
         ));
     }
     // Shown only if the call is started.

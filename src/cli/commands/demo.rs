@@ -111,7 +111,7 @@ fn reset(context: &mut Context<'_>, dir: &Path) -> CliResult {
         let who = DriverLock::holder(&context.paths);
         let who = who.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         return Err(CliError::usage(format!(
-            "the demo is open ({who} drives its session); quit its screen first"
+            "the demo is open ({who} runs its session); quit its screen first"
         )));
     };
     match demo::stop(dir) {

@@ -117,7 +117,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> CliR
         _ => String::new(),
     };
     context.info(&format!(
-        "signed in to {name} by {}{until}; waiting tasks resume",
+        "signed in to {name} through {}{until}; waiting tasks resume",
         signed.issuer
     ));
     let protection = match logins.check_sealed() {

@@ -104,7 +104,7 @@ fn unwrap_file(
     // Of the file as restored: what is still wrapped in it has no backup.
     for entry in file.entries().unwrap_or_default().iter().filter(is_kept) {
         let message = format!(
-            "{}: kept the entry of {}, because {} has no original of it; restore the entry by hand",
+            "{}: kept the entry of {}, because {} has no copy of the original; restore the entry by hand",
             file.file.shown(),
             entry.name,
             Backup::path(&file.target).display()

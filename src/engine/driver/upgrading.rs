@@ -21,7 +21,7 @@ use crate::{
 
 /// What runs on while everything else waits for a save.
 const SAVES: UpgradeError =
-    UpgradeError::Busy("a save, a sign-in or a new connection is under way");
+    UpgradeError::Busy("a save, a sign-in or a new connection is in progress");
 const WRITES: UpgradeError = UpgradeError::Busy("a server process is not reading its input");
 
 impl From<UpgradeError> for UpgradeOutcome {

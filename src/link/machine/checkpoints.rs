@@ -237,11 +237,11 @@ impl Link {
             | (Verdict::Restarted, Some(ControlKind::Pausing)) => {}
             (Verdict::Restarted, _) if active.was_cancelled() => {}
             (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
-                self.stands(id, "it stopped after the cancel; its checkpoint stays");
+                self.stands(id, "it has stopped; its checkpoint stays on the server");
                 self.conclude(id, Status::Cancelled, None);
             }
             (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {
-                self.stands(id, "it had already stopped; its checkpoint stays");
+                self.stands(id, "it had stopped; its checkpoint stays on the server");
                 self.paused(id);
             }
             (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {

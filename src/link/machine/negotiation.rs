@@ -435,7 +435,7 @@ impl Link {
         if self.negotiation.pinned.is_some() {
             self.who_asks()
         } else if self.record.is_process() && self.negotiation.second_best.is_some() {
-            "the program also supports 2026-07-28, without tasks; only in older revisions can its tools ask while they run"
+            "the program also supports 2026-07-28, without tasks; only in older revisions can its tools ask questions while they run"
         } else if self.record.is_process() {
             "the program supports no newer revision"
         } else if self.legacy_sse.is_some() {

@@ -191,7 +191,7 @@ impl Link {
         let said = refusal.server_text.as_ref();
         let said = said.map_or(String::new(), |said| format!(": {said}"));
         let wait = match refusal.retry_after {
-            Some(wait) => format!("; try again in {}, as it asks", text::span(wait)),
+            Some(wait) => format!("; try again in {}, as it requests", text::span(wait)),
             None => String::new(),
         };
         let words = format!("the server refused the call with HTTP {status}{said}{wait}");

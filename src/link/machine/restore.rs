@@ -16,7 +16,7 @@ use crate::{
 /// How long after a restart the limits wait for what the server has to tell.
 const HEAR_FIRST: Duration = Duration::from_secs(30);
 /// Why the program or the connection of a call ended, where longhaul itself ended it.
-const ENDED_WITH_US: &str = "it ended together with longhaul";
+const ENDED_WITH_US: &str = "longhaul exited";
 /// A hand-over between two processes of ours takes less, and is no gap.
 const UNWATCHED_AT_LEAST: Duration = Duration::from_secs(1);
 

@@ -201,7 +201,7 @@ pub(crate) fn consent_on_screen(
             "{name} needs no sign-in or approval; to use other credentials, start longhaul with -H or --bearer-env"
         ),
         None => format!(
-            "{name} gets {}; if the server refuses it, set it again and restart longhaul, or pass other credentials with -H or --bearer-env",
+            "{name} gets {}; if the server refuses these credentials, change them and restart longhaul, or pass others with -H or --bearer-env",
             sent.join(", ")
         ),
     };
@@ -214,7 +214,7 @@ pub(crate) fn consent_on_screen(
 
 /// The message after consent or approval.
 pub(crate) fn consent_given(server: &ServerConfig) -> String {
-    let missing = not_set(server).map_or(String::new(), |missing| format!(". {missing}"));
+    let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
     format!("allowed for {name}; longhaul asks again if anything changes{missing}")
 }
@@ -225,7 +225,7 @@ fn not_set(server: &ServerConfig) -> Option<String> {
     server.withheld = None;
     match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
         ServerObstacle::Variables(names) => Some(format!(
-            "{} is not set; set it in the shell from which you run longhaul",
+            "set {} in the shell from which you run longhaul",
             names.join(", ")
         )),
         ServerObstacle::Approval | ServerObstacle::Consent(_) => None,

@@ -200,7 +200,7 @@ impl Caller {
                 parts.push(format!("did not collect the result within {keep}"));
             }
             None if settled_at.is_some() => parts.push("has not collected the result".to_owned()),
-            None if self.gave_up.is_none() => parts.push("waits".to_owned()),
+            None if self.gave_up.is_none() => parts.push("waiting".to_owned()),
             None => {}
         }
         parts.join(", ")
@@ -399,7 +399,7 @@ mod tests {
             |caller: &Caller, settled_at| caller.progress(settled_at, now, |_| "noon".to_owned());
         assert_eq!(
             (caller.label().as_str(), &*told(&caller, None)),
-            ("codex app", "waits")
+            ("codex app", "waiting")
         );
         let gave_up = |after_ms, why| Collected::GaveUp { after_ms, why };
         caller.note(&gave_up(48_000, GaveUpReason::Ticket), Wall(1));

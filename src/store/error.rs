@@ -61,7 +61,7 @@ pub enum StoreError {
     },
     /// One record cannot be parsed: it is corrupt, or another version of longhaul wrote it.
     #[error(
-        "understand a record in {}: {why}; it is left untouched; everything else can still be used",
+        "parse a record in {}: {why}; it is left untouched; everything else can still be used",
         path.display()
     )]
     NotUnderstood {

@@ -256,7 +256,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             "cline",
             "plain",
-            "set the environment variable PLAIN_TOKEN to it",
+            "put it in the environment variable PLAIN_TOKEN",
         ),
         ("cline", "plain", "plain http to another machine"),
         (".gemini", "events", "HTTP+SSE"),

@@ -408,7 +408,7 @@ fn a_call_is_cancelled() {
         shown["if_cut_message"]
             .as_str()
             .unwrap()
-            .contains("longhaul runs this server's process"),
+            .contains("this server is a child process of longhaul"),
         "{shown}"
     );
     ok(run(state, &["cancel", &id]));

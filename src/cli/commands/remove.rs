@@ -84,7 +84,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
         }
         if task.is_owed(now) || task.caller.is_some() && !task.status.is_settled() {
             context.warn(format!(
-                "the agent that made the call {id} has not collected its result, and can't once it is removed"
+                "the agent that made the call {id} has not collected its result, and can't after the call is removed"
             ));
             is_loss = true;
         }

@@ -56,7 +56,7 @@ fn call_rows(task: &Task, now: Wall) -> Vec<Line> {
         ("server", Some(task.server.to_string())),
         ("arguments", Some(task.arguments.clone())),
         ("from", caller.map(|caller| caller.who())),
-        ("its caller", progress),
+        ("agent host", progress),
         (
             "repeats",
             task.options.origin.as_ref().map(ToString::to_string),

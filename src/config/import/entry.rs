@@ -270,7 +270,7 @@ impl<'e> EntryReader<'e> {
             name: variable.to_owned(),
             written: secret.to_owned(),
             note: format!(
-                "the secret in {what} was not copied; set the environment variable {variable} to it"
+                "the secret in {what} was not copied; put it in the environment variable {variable}"
             ),
         });
     }

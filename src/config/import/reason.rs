@@ -57,18 +57,18 @@ pub enum SkipReason {
     ForeignVariable { what: String, variable: String },
     #[error("{what} is invalid: {why}")]
     Header { what: String, why: ValueError },
-    #[error("its url is invalid: {0}")]
+    #[error("its URL is invalid: {0}")]
     Url(UrlError),
-    #[error("its url contains spaces or invisible characters")]
+    #[error("its URL contains spaces or invisible characters")]
     UrlSpaces,
     #[error(
         "its URL {0} contains a variable, which longhaul does not expand; add the server with its full URL"
     )]
     UrlVariable(String),
-    #[error("its url contains a password, and passwords are never copied")]
+    #[error("its URL contains a password, and passwords are never copied")]
     UrlPassword,
     #[error(
-        "its url {0} seems to contain a key, and keys are never copied; add the server yourself if it is not a key"
+        "its URL {0} seems to contain a key, and keys are never copied; add the server yourself if it is not a key"
     )]
     UrlKey(String),
     #[error(

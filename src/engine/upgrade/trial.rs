@@ -186,7 +186,7 @@ fn socket() -> std::io::Result<UnixStream> {
 /// Why the new program can't continue.
 #[derive(Debug, thiserror::Error)]
 enum TrialError {
-    #[error("could not understand the state of the running keeper: {0}")]
+    #[error("could not parse the state of the running keeper: {0}")]
     State(#[from] serde_json::Error),
     #[error("the running keeper is newer than this program")]
     NewerKeeper,

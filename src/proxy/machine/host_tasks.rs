@@ -151,7 +151,7 @@ impl Proxy {
             if self.host.is_modern {
                 return self.respond(id, &json!({}));
             }
-            let words = "the task has ended already";
+            let words = "the task has already ended";
             return self.refuse(id, message::INVALID_PARAMS, words);
         }
         // Its server may need a while, but the host must not see it work any more.

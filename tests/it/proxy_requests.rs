@@ -17,10 +17,12 @@ use std::{
 
 use axum::{
     Router,
+    body::Body,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::post,
 };
+use futures_util::stream;
 use longhaul::store::write_atomically;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -228,6 +230,63 @@ fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
     assert_eq!(kept.keeper(), keeper);
     host.request("resources/unsubscribe", &json!({"uri": "x:1"}));
     until("the keeper exits", || kept.keeper().is_none());
+    host.close();
+}
+
+#[test]
+fn a_restarted_server_is_told_again_which_resources_a_host_watches() {
+    let kept = Kept::new();
+    let received = Received::default();
+    let (restart, restarts) = watch::channel(1);
+    let is_current = |head: &HeaderMap, restarts: &watch::Receiver<u32>| {
+        head.get("mcp-session-id")
+            .is_some_and(|id| id == format!("s{}", *restarts.borrow()).as_str())
+    };
+    let (list, now) = (Arc::clone(&received.0), restarts.clone());
+    let handle = async move |head: HeaderMap, body: String| -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        let mut response = server::answer_with_one_tool("slow", "work", &message);
+        if method == "initialize" {
+            let id = format!("s{}", *now.borrow());
+            response
+                .headers_mut()
+                .insert("mcp-session-id", id.parse().unwrap());
+        } else if is_current(&head, &now) {
+            list.lock()
+                .unwrap()
+                .push(format!("{method} s{}", *now.borrow()));
+        } else {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        response
+    };
+    let opened = Arc::clone(&received.0);
+    let stream = async move |head: HeaderMap| -> Response {
+        opened.lock().unwrap().push("GET".to_owned());
+        if !is_current(&head, &restarts) {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        let mut restarts = restarts.clone();
+        restarts.mark_unchanged();
+        let end = stream::once(async move {
+            let _ = restarts.changed().await;
+            Err::<String, _>(std::io::Error::other("restarted"))
+        });
+        (
+            [("content-type", "text/event-stream")],
+            Body::from_stream(end),
+        )
+            .into_response()
+    };
+    let addr = server::serve(Router::new().route("/mcp", post(handle).get(stream)));
+    let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &json!({}));
+    let has = |line: &str| received.0.lock().unwrap().iter().any(|one| one == line);
+    host.request("resources/subscribe", &json!({"uri": "x:1"}));
+    until("the stream is open", || has("GET"));
+    host.request("resources/list", &json!({}));
+    restart.send_replace(2);
+    until("it is told again", || has("resources/subscribe s2"));
     host.close();
 }
 

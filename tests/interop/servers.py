@@ -84,7 +84,8 @@ def python(name: str, packages: str = "") -> Callable[[Path], list[str]]:
         def make() -> None:
             tool("python -m venv", sys.executable, "-m", "venv", place)
             pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "install"]
-            tool("pip", place / "bin/python", *pip, "-r", requirements)
+            # A server compiles what it imports when it first starts, which is little of what is installed.
+            tool("pip", place / "bin/python", *pip, "--no-compile", "-r", requirements)
 
         made_from(place, [requirements], make)
         return [str(place / "bin/python"), str(HERE / f"{name}_server.py")]

@@ -93,6 +93,12 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
             break;
         }
         let mut of_entry = lines_of(entry);
+        let hidden = (of_entry.len() + 1).saturating_sub(body);
+        if lines.is_empty() && hidden > 1 && body > 1 {
+            of_entry.truncate(body - 1);
+            let note = format!("{hidden} more rows in this line");
+            of_entry.push(theme.span(note, Role::Dim).into());
+        }
         if let Some(search) = style.search {
             highlight_entry(theme, &mut of_entry, columns, search);
         }

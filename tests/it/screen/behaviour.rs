@@ -828,6 +828,28 @@ fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
 }
 
 #[test]
+fn a_log_line_taller_than_the_pane_shows_its_beginning() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    let entry = longhaul::domain::HistoryEntry {
+        seq: 1,
+        at: Wall(NOW),
+        attempt: 1,
+        event_id: None,
+        what: HistoryEvent::Log {
+            level: LogLevel::Error,
+            logger: None,
+            data: format!("begin {} end", "row ".repeat(2000)),
+        },
+    };
+    screen.event(history_read(id("q7m2xk"), vec![entry]));
+    screen.keys("enter ] w");
+    let drawn = screen.draw();
+    assert!(drawn.contains("begin row row"), "{drawn}");
+    assert!(drawn.contains("more rows in this line"), "{drawn}");
+}
+
+#[test]
 fn keeps_the_newest_messages_and_counts_the_dropped_ones() {
     let mut screen = Screen::new(WIDE, colour());
     for number in 0..1_500 {

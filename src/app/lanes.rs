@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{Period, SavedRead, Stamp, TaskId, Wall, periods};
 
 use super::{
-    Command, Pane, PaneHeights, State, TaskRow,
+    Command, Pane, PaneHeights, State, Tab, TaskRow,
     timeline::{SPANS, before},
 };
 
@@ -72,21 +72,31 @@ pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize)
     let count = all.len();
     let visible = all.into_iter().enumerate().skip(first).take(rows);
     let lanes: Vec<Lane<'_>> = visible
-        .map(|(index, task)| {
-            let life = state.timeline.lives.get(&task.view.task.id);
-            let milestones = life.map_or(&[][..], |life| &life.milestones);
-            let (created_at, settled_at) =
-                (task.view.task.created_at, task.view.task.end.settled_at);
-            let end = settled_at.unwrap_or(now.wall);
-            Lane {
-                task,
-                periods: periods(created_at, end, milestones.iter().copied()),
-                is_selected: index == cursor,
-            }
+        .map(|(index, task)| Lane {
+            is_selected: index == cursor,
+            ..lane_of(state, task, now)
         })
         .collect();
     let below = count.saturating_sub(first + lanes.len());
     (lanes, first, below)
+}
+
+/// The lane of a task; without a cursor.
+pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> {
+    let life = state.timeline.lives.get(&task.view.task.id);
+    let milestones = life.map_or(&[][..], |life| &life.milestones);
+    let end = task.view.task.end.settled_at.unwrap_or(now.wall);
+    Lane {
+        task,
+        periods: periods(task.view.task.created_at, end, milestones.iter().copied()),
+        is_selected: false,
+    }
+}
+
+/// Whether anything is known of a task's life.
+pub fn has_life(state: &State, task: &TaskRow) -> bool {
+    let life = state.timeline.lives.get(&task.view.task.id);
+    life.is_some_and(|life| !life.milestones.is_empty())
 }
 
 /// The marks of the time axis over `columns` columns: each column with the label of its time.
@@ -143,8 +153,10 @@ pub(super) fn selected(state: &State) -> Option<TaskId> {
         .map(|row| row.view.task.id.clone())
 }
 
-/// At the first look, chooses the shortest span that shows every unfinished task from its begin.
-pub(super) fn fit(state: &mut State) {
+/// Opens the pane: its lanes are read at once. At the first look, chooses the shortest span that shows every unfinished
+/// task from its begin.
+pub(super) fn open(state: &mut State) {
+    state.timeline.asked_at = None;
     if std::mem::replace(&mut state.timeline.is_zoomed, true) {
         return;
     }
@@ -188,20 +200,28 @@ pub(super) fn scroll(state: &mut State, is_back: bool) {
     }
 }
 
-/// Requests the milestones of visible lanes that are only in the session file.
+/// Requests the milestones of visible tasks that are only in the session file: at most once a second, except for the
+/// first ones of the selected task.
 pub(super) fn request_milestones(state: &mut State) {
     let now = state.now();
     let next_read = state.timeline.asked_at.map(|at| at.after(READ_INTERVAL));
-    if state.pane != Pane::Timeline || next_read.is_some_and(|at| at > now.mono) {
-        return;
-    }
-    let (lanes, ..) = visible_lanes(state, now);
-    let is_behind = |lane: &Lane<'_>| {
-        let (view, lives) = (&lane.task.view, &state.timeline.lives);
-        let read_to = lives.get(&view.task.id).map_or(0, |life| life.read_to);
-        (view.saved_seq > read_to).then(|| (view.task.id.clone(), read_to, view.saved_seq))
+    let may_read_again = next_read.is_none_or(|at| at <= now.mono);
+    let visible: Vec<&TaskRow> = match state.pane {
+        Pane::Timeline if may_read_again => {
+            let (lanes, ..) = visible_lanes(state, now);
+            lanes.iter().map(|lane| lane.task).collect()
+        }
+        Pane::Tasks if state.detail.tab == Tab::Now => state.selected().into_iter().collect(),
+        _ => return,
     };
-    let behind: Vec<_> = lanes.iter().filter_map(is_behind).collect();
+    let is_behind = |row: &&TaskRow| {
+        let (view, lives) = (&row.view, &state.timeline.lives);
+        let read_to = lives.get(&view.task.id).map_or(0, |life| life.read_to);
+        let is_due = read_to == 0 || may_read_again;
+        (is_due && view.saved_seq > read_to)
+            .then(|| (view.task.id.clone(), read_to, view.saved_seq))
+    };
+    let behind: Vec<_> = visible.iter().filter_map(is_behind).collect();
     if behind.is_empty() {
         return;
     }

@@ -80,7 +80,7 @@ pub use footer::footer_keys;
 pub use form::{FormField, FormRow, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};
 pub use keymap::{Action, HelpLine, KeyOverride, Keymap};
-pub use lanes::{Lane, axis, time_at, visible_lanes};
+pub use lanes::{Lane, axis, has_life, lane_of, time_at, visible_lanes};
 pub use layout::{
     PaneHeights, SMALLEST, detail_margin, is_large_enough, servers_shown, tabs, tools_shown,
 };
@@ -94,7 +94,7 @@ pub use server_needs::{server_needs, waits_for};
 pub use session::{RequestPurpose, SessionInfo, SessionRequests};
 pub use state::{Away, Frozen, Pane, State, Tools, pane_scope};
 pub use status::{Attention, attention, retry_phrase, scope, until, until_phrase};
-pub use task_row::{Group, TaskRow, TimelineMark};
+pub use task_row::{Group, TaskRow};
 pub use timeline::Timeline;
 pub use totals::{Counts, TaskTotals};
 pub use typed_line::{TypedArgument, lines};

@@ -1,13 +1,10 @@
-//! A task as the screen keeps it: its snapshot, pace and connectivity timeline.
+//! A task as the screen keeps it: its snapshot, pace and arguments.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use crate::domain::{
     Connectivity, ControlKind, IfCut, Mono, Pace, Stamp, Status, TaskView, Wall, text,
 };
-
-/// Marks on a task's connectivity timeline.
-const MAX_TIMELINE_MARKS: usize = 128;
 
 /// The three groups of the list, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,31 +30,12 @@ pub struct TaskRow {
     pub connectivity_since: Wall,
     /// When the notice about it last changed.
     pub notice_since: Wall,
-    /// The changes of its connectivity since the program started, oldest first.
-    pub timeline: VecDeque<(Wall, TimelineMark)>,
     /// The group that it is listed in. It moves to [`TaskRow::group`] once the user has seen the change.
     pub listed_group: Group,
     /// Whether the user has seen how it ended.
     pub is_seen: bool,
     /// When it ended, if it did so while this program was running.
     pub settled_at: Option<Mono>,
-}
-
-/// A mark on a task's connectivity timeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimelineMark {
-    /// Connected.
-    Live,
-    /// Disconnected.
-    Disconnected,
-    /// The machine was asleep.
-    Asleep,
-    /// The session had no driver.
-    Unwatched,
-    /// A replay delivered the missed events.
-    Replay,
-    /// Some events are lost for good.
-    Gap,
 }
 
 /// The group of a task.
@@ -88,7 +66,6 @@ impl TaskRow {
             arguments,
             connectivity_since: now.wall,
             notice_since: view.task.updated_at,
-            timeline: VecDeque::from([(now.wall, timeline_mark(&view))]),
             listed_group: Group::Running,
             is_seen,
             settled_at: None,
@@ -114,23 +91,6 @@ impl TaskRow {
                 Connectivity::Offline { since, .. } => *since,
                 _ => now.wall,
             };
-            let (was, is) = (timeline_mark(&before), timeline_mark(after));
-            if was != is {
-                let came_back = was == TimelineMark::Disconnected && is == TimelineMark::Live;
-                self.mark(now.wall, if came_back { TimelineMark::Replay } else { is });
-                if came_back {
-                    self.mark(Wall(now.wall.0.saturating_add(1)), TimelineMark::Live);
-                }
-            }
-        }
-        if let Some(at) = after.task.gap_at
-            && before.task.gap_at != after.task.gap_at
-        {
-            // The gap may be older than the last mark, but the timeline must stay in order.
-            let last = self.timeline.back().map_or(at, |(last, _)| at.max(*last));
-            self.mark(last, TimelineMark::Gap);
-            let is = timeline_mark(after);
-            self.mark(Wall(last.0.saturating_add(1)), is);
         }
         if !before.task.status.is_settled() && after.task.status.is_settled() {
             self.settled_at = Some(now.mono);
@@ -166,14 +126,11 @@ impl TaskRow {
     fn is_streaming(&self) -> bool {
         let control = self.view.task.control;
         let is_resuming = control.is_some_and(|asked| asked.what == ControlKind::Resuming);
-        self.is_running() && !is_resuming && timeline_mark(&self.view) == TimelineMark::Live
-    }
-
-    pub(super) fn mark(&mut self, at: Wall, mark: TimelineMark) {
-        self.timeline.push_back((at, mark));
-        if self.timeline.len() > MAX_TIMELINE_MARKS {
-            self.timeline.pop_front();
-        }
+        let is_connected = matches!(
+            self.view.contact,
+            Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
+        );
+        self.is_running() && !is_resuming && is_connected
     }
 
     /// The group that its status calls for.
@@ -205,22 +162,6 @@ impl TaskRow {
                 self.view.contact,
                 Connectivity::Live { .. } | Connectivity::Quiet { .. }
             )
-    }
-}
-
-pub(super) fn timeline_mark(view: &TaskView) -> TimelineMark {
-    match &view.contact {
-        // Its connection is gone, and there is no way to get another one.
-        Connectivity::Idle if matches!(view.task.status, Status::Unknown(_)) => {
-            TimelineMark::Disconnected
-        }
-        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle => {
-            TimelineMark::Live
-        }
-        Connectivity::Reconnecting { .. }
-        | Connectivity::Offline { .. }
-        | Connectivity::NeedsLogin => TimelineMark::Disconnected,
-        Connectivity::Unwatched { .. } => TimelineMark::Unwatched,
     }
 }
 

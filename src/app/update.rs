@@ -16,7 +16,6 @@ use super::{
     select::{self, regroup},
     servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
     state::Tools,
-    task_row::{TimelineMark, timeline_mark},
     tasks::{erase, hold_task, restore},
 };
 
@@ -136,12 +135,6 @@ fn detect_sleep(state: &mut State, now: Stamp) {
         let (wall, mono) = (now.wall.since(last.wall), now.mono.since(last.mono));
         if wall > mono.saturating_add(MIN_SLEEP) && !state.totals.open.is_empty() {
             state.away = Some(away::begin(state, last.wall, now.wall, true));
-            for task_row in state.tasks.values_mut() {
-                if !task_row.view.task.status.is_settled() {
-                    task_row.mark(last.wall, TimelineMark::Asleep);
-                    task_row.mark(now.wall, timeline_mark(&task_row.view));
-                }
-            }
         }
     }
 }

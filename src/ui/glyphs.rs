@@ -38,8 +38,8 @@ glyphs! {
     line: &'static str = "─", "-";
     frame: border::Set<'static> = border::PLAIN, ASCII_FRAME;
     spark: bar::Set<'static> = bar::NINE_LEVELS, ASCII_SPARK;
-    /// The connection timeline: live, disconnected, asleep, unwatched, replay, gap.
-    trail: [&'static str; 6] = ["━", "╍", "z", "·", "▲", "✗"], ["=", "~", "z", ".", "^", "x"];
+    /// The timeline: running, disconnected, unwatched.
+    trail: [&'static str; 3] = ["━", "╍", "·"], ["=", "~", "."];
     more: &'static str = "…", "~";
     arrows: [&'static str; 2] = ["↑", "↓"], ["^", "v"];
 }
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn no_sign_of_a_status_or_of_the_timeline_has_two_meanings() {
         for set in [&UNICODE, &ASCII] {
-            let [live, disconnected, _, unwatched, ..] = set.trail;
+            let [running, disconnected, unwatched] = set.trail;
             let timeline = [
-                live,
+                running,
                 disconnected,
                 unwatched,
                 set.paused,

@@ -189,7 +189,7 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
         select::keep_in_sight(state);
     }
     if pane == Pane::Timeline {
-        lanes::fit(state);
+        lanes::open(state);
     }
     if pane == Pane::Servers {
         check_config(state, false);

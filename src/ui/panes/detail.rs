@@ -11,10 +11,11 @@ use super::{
     document::{TextStyle, document, put_text},
     list::if_cut_role,
     log::{log_tab, newest_lines},
+    timeline::{bar, legend},
 };
 use crate::{
     app::{
-        Action, Focus, State, Tab, TaskRow, TimelineMark, detail_margin, retry_phrase,
+        Action, Focus, State, Tab, TaskRow, detail_margin, has_life, lane_of, retry_phrase,
         server_needs, tabs, until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Status, Task, Wall, text},
@@ -90,7 +91,7 @@ fn now_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow, now: Stam
     let (columns, rows) = (region.columns(), region.rows());
     let split = columns >= 96;
     let left = if split { 56 } else { columns };
-    let has_timeline = rows >= 7 && columns >= 60;
+    let has_timeline = rows >= 7 && columns >= 60 && has_life(state, task_row);
     let fact_rows = if has_timeline { rows - 1 } else { rows };
     let mut part = region.region(0, 0, left.saturating_sub(1), fact_rows);
     let mut y = put_facts(&mut part, &facts(state, task_row, now));
@@ -298,86 +299,27 @@ fn connection(state: &State, task_row: &TaskRow, now: Stamp) -> (String, Role) {
     }
 }
 
-/// The sign and role of a mark in the connection timeline.
-fn trail(signs: [&'static str; 6], mark: TimelineMark) -> (&'static str, Role) {
-    let [live, cut, asleep, unwatched, replay, gap] = signs;
-    match mark {
-        TimelineMark::Live => (live, Role::Done),
-        TimelineMark::Disconnected => (cut, Role::Warning),
-        TimelineMark::Asleep => (asleep, Role::Dim),
-        TimelineMark::Unwatched => (unwatched, Role::Dim),
-        TimelineMark::Replay => (replay, Role::Running),
-        TimelineMark::Gap => (gap, Role::Failed),
-    }
-}
-
-/// Draws the connection timeline with a legend, up to now or to the task's end: `06:51:51 ━━━━━╍╍╍╍▲━━━━━━━━ now`.
+/// Draws what the task did from its creation to now or to its end: `timeline Fri 06:51 ━━━━━╍╍╍╍━━━━━━━━ now`.
 fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, now: Stamp) {
     let theme = region.theme;
-    let signs = theme.glyphs.trail;
-    let Some((first, _)) = task_row.timeline.front() else {
-        return;
-    };
-    let task = &task_row.view.task;
-    let settled_at = task.end.settled_at.filter(|_| task.status.is_settled());
-    let last = settled_at.unwrap_or(now.wall);
-    if last < *first {
-        // The task ended before this process observed it.
-        return;
+    let lane = lane_of(state, task_row, now);
+    let begin = task_row.view.task.created_at;
+    let settled_at = task_row.view.task.end.settled_at;
+    let begin_label = format!("timeline {} ", state.clock_day(begin));
+    let end_label = settled_at.map_or("now".to_owned(), |at| state.clock_day(at));
+    let labels = text::width(&begin_label) + text::width(&end_label) + 1;
+    let available = usize::from(region.columns()).saturating_sub(labels);
+    let columns = u16::try_from(available).unwrap_or(u16::MAX).min(60);
+    let shown = labels::state_of(state, task_row, theme.glyphs, now);
+    let mut row = Line::from(theme.span(begin_label, Role::Dim));
+    let end = settled_at.unwrap_or(now.wall);
+    row.extend(bar(theme, &lane, &shown, columns, (begin, end)));
+    row.push_span(theme.span(format!(" {end_label}"), Role::Dim));
+    let legend = legend(theme);
+    if row.width() + legend.width() < usize::from(region.columns()) {
+        row.extend(legend);
     }
-    let end = settled_at.map_or("now".to_owned(), |at| state.clock_seconds(at));
-    let legend = format!(
-        "   {} live  {} disconnected  {} computer asleep  {} no longhaul process  {} replay  {} gap",
-        signs[0], signs[1], signs[2], signs[3], signs[4], signs[5]
-    );
-    let columns = usize::from(region.columns());
-    let legend_wide = text::width(&legend);
-    let has_legend = columns + 3 >= legend_wide + 50;
-    let begin = format!("connection {} ", state.clock_seconds(*first));
-    let reserved = text::width(&begin) + text::width(&end) + 1;
-    let reserved = reserved + if has_legend { legend_wide } else { 0 };
-    let columns = columns.saturating_sub(reserved).min(60);
-    let mut spans = vec![theme.span(begin, Role::Dim)];
-    for mark in trail_marks(task_row, *first, last, columns) {
-        let (sign, role) = trail(signs, mark);
-        spans.push(theme.span(sign, role));
-    }
-    spans.push(theme.span(format!(" {end}"), Role::Dim));
-    if has_legend {
-        spans.push(theme.span(legend, Role::Dim));
-    }
-    region.put(0, y, spans);
-}
-
-/// The mark of each column of the connection timeline.
-fn trail_marks(task_row: &TaskRow, first: Wall, last: Wall, columns: usize) -> Vec<TimelineMark> {
-    let whole = last.since(first).as_millis().max(1);
-    let mut marks = task_row.timeline.iter().peekable();
-    let mut present = marks.peek().map_or(TimelineMark::Live, |(_, mark)| *mark);
-    let mut shown = Vec::with_capacity(columns);
-    for column in 1..=columns {
-        let upto = whole * column as u128 / columns as u128;
-        let mut of_column = present;
-        let mut is_event = false;
-        while let Some((at, mark)) = marks.peek() {
-            if at.since(first).as_millis() >= upto && column < columns {
-                break;
-            }
-            // A short event must stay visible, even if other marks fall into the same column.
-            let is_short = matches!(
-                mark,
-                TimelineMark::Replay | TimelineMark::Gap | TimelineMark::Disconnected
-            );
-            if is_short || !is_event {
-                of_column = *mark;
-            }
-            is_event |= is_short;
-            present = *mark;
-            marks.next();
-        }
-        shown.push(of_column);
-    }
-    shown
+    region.put(0, y, row);
 }
 
 /// Draws the text tabs (result, arguments, trace, resume) from the scroll position on.

@@ -69,6 +69,12 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
             region.keep_visible(y..y + 1);
         }
     }
+    let legend = legend(theme);
+    region.put(0, region.rows().saturating_sub(1), legend);
+}
+
+/// What the signs of a lane mean.
+pub(super) fn legend(theme: Theme) -> Line<'static> {
     let mut legend = Line::from(" ");
     for activity in [
         Activity::Running,
@@ -81,7 +87,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
         let label = format!(" {}  ", activity.label());
         legend.extend([sign(theme, activity), theme.span(label, Role::Dim)]);
     }
-    region.put(0, region.rows().saturating_sub(1), legend);
+    legend
 }
 
 /// Draws the state, id and title of a lane.
@@ -95,7 +101,7 @@ fn put_label(region: &mut Region<'_>, state: &State, lane: &Lane<'_>, shown: &St
 }
 
 /// The lane itself; how the task ended stands where it ended.
-fn bar<'t>(
+pub(super) fn bar<'t>(
     theme: Theme,
     lane: &Lane<'_>,
     shown: &StateLabel,
@@ -142,7 +148,7 @@ fn sign(theme: Theme, activity: Activity) -> Span<'static> {
     let (sign, role) = match activity {
         Activity::Running => (glyphs.trail[0], Role::Running),
         Activity::Disconnected => (glyphs.trail[1], Role::Warning),
-        Activity::Unwatched => (glyphs.trail[3], Role::Dim),
+        Activity::Unwatched => (glyphs.trail[2], Role::Dim),
         Activity::Paused => (glyphs.paused, Role::Waiting),
         Activity::Asking => (glyphs.asks, Role::Needs),
         Activity::Waiting => (glyphs.restored, Role::Dim),

@@ -6,13 +6,13 @@ use longhaul::{
     app::{
         Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
         Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, SortKey,
-        State, Tab, TerminalCommand, TimelineMark, UserInput, View, next_wake, update,
+        State, Tab, TerminalCommand, UserInput, View, next_wake, update,
     },
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
         IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig, NotifyLevel,
         OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName, SessionDriver,
-        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView, Wall,
+        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView, Turn, Wall,
     },
 };
 
@@ -561,45 +561,48 @@ fn counts_set_their_thousands_apart() {
 #[test]
 fn the_timeline_of_what_has_settled_ends_with_it() {
     let mut screen = Screen::morning(WIDE, colour());
+    let sent = (ago(7 * SECOND), Turn::Sent);
+    screen.read_milestones(vec![(id("q7m2xk"), vec![sent])]);
     screen.go_to("q7m2xk").wait(10_000);
     let mut ended = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
     ended.task.status = Status::Failed;
     ended.task.end.settled_at = Some(screen.now.wall);
     ended.contact = Connectivity::Idle;
-    let at = screen.state.clock_seconds(screen.now.wall);
+    let at = screen.state.clock_day(screen.now.wall);
     screen.news(ended).wait(3_600_000);
     let drawn = screen.draw_text();
-    let (_, timeline) = drawn.rsplit_once("connection 0").unwrap();
+    let (_, timeline) = drawn.rsplit_once("timeline Fri ").unwrap();
     let (_, timeline) = timeline.split_once(' ').unwrap();
     let (bar, end) = timeline.split_once(' ').unwrap();
     assert!(end.starts_with(&at), "{timeline}");
-    assert_eq!(bar.matches('━').count(), bar.chars().count(), "{bar}");
+    let run = bar.strip_suffix('✗').expect(bar);
+    assert_eq!(run.matches('━').count(), run.chars().count(), "{bar}");
 }
 
 #[test]
-fn the_timeline_shows_permanent_gaps() {
+fn the_now_tab_shows_when_the_task_was_disconnected() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.go_to("q7m2xk").wait(10_000);
-    let view = screen.state.tasks[&id("q7m2xk")].view.clone();
-    let gaps = |screen: &Screen| {
-        let trail = &screen.state.tasks[&id("q7m2xk")].timeline;
-        trail
-            .iter()
-            .filter(|(_, mark)| *mark == TimelineMark::Gap)
-            .count()
+    let mut view = screen.state.tasks[&id("t9x4gz")].view.as_ref().clone();
+    view.saved_seq = 9;
+    screen.news(view).go_to("t9x4gz");
+    let read = Command::Read(SavedRead::Milestones(vec![(id("t9x4gz"), 0)]));
+    assert!(screen.todo.contains(&read), "{:?}", screen.todo);
+    let timeline = |screen: &mut Screen| {
+        let drawn = screen.draw_text();
+        let (_, timeline) = drawn.rsplit_once("timeline Fri ")?;
+        timeline.lines().next().map(str::to_owned)
     };
-    let mut missed = view.as_ref().clone();
-    missed.task.gap_at = Some(screen.now.wall);
-    screen.news(missed.clone()).news(missed.clone());
-    assert_eq!(gaps(&screen), 1, "each once");
-    screen.wait(10_000);
-    let drawn = screen.draw_text();
-    let (_, timeline) = drawn.rsplit_once("connection 0").unwrap();
-    let (timeline, _) = timeline.split_once(" now").unwrap();
-    assert!(timeline.contains('✗'), "{timeline}");
-    missed.task.gap_at = Some(screen.now.wall);
-    screen.news(missed);
-    assert_eq!(gaps(&screen), 2);
+    assert_eq!(timeline(&mut screen), None, "nothing was read yet");
+    screen.read_lives();
+    let shown = timeline(&mut screen).unwrap();
+    assert!(
+        shown.contains("━‖") && shown.contains("‖━") && shown.contains("━ now"),
+        "{shown}"
+    );
+    let cut = (ago(10 * MINUTE), Turn::Disconnected);
+    screen.read_milestones(vec![(id("t9x4gz"), vec![cut])]);
+    let shown = timeline(&mut screen).unwrap();
+    assert!(shown.contains("━╍") && shown.contains("╍ now"), "{shown}");
 }
 
 #[test]

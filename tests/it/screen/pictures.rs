@@ -8,8 +8,8 @@ use longhaul::{
     app::{Command, Event, Look},
     domain::{
         Connectivity, ControlKind, ControlRequest, CutReason, LinkState, LostReason, Notice,
-        NoticeLevel, Phase, RequestError, Saved, SavedRead, ServerName, SessionDriver,
-        SessionEvent, SessionRequest, Status, TaskView, UnknownReason, Wall,
+        NoticeLevel, Phase, RequestError, SavedRead, ServerName, SessionDriver, SessionEvent,
+        SessionRequest, Status, TaskView, UnknownReason, Wall,
     },
 };
 
@@ -36,18 +36,12 @@ const SCENES: &[Scene] = &[
     }),
     ("timeline", |size, look| {
         let mut screen = pressed(size, look, "esc 5");
-        screen.event(Event::Read(
-            SavedRead::Milestones(Vec::new()),
-            Some(Saved::Milestones(lives())),
-        ));
+        screen.read_lives();
         screen
     }),
     ("timeline_of_an_hour", |size, look| {
         let mut screen = pressed(size, look, "esc 5 + + g");
-        screen.event(Event::Read(
-            SavedRead::Milestones(Vec::new()),
-            Some(Saved::Milestones(lives())),
-        ));
+        screen.read_lives();
         screen
     }),
     ("list_folded", |size, look| pressed(size, look, "esc .")),
@@ -91,7 +85,11 @@ const SCENES: &[Scene] = &[
         screen
     }),
     // The detail pane.
-    ("detail_now", |size, look| pressed(size, look, "esc enter")),
+    ("detail_now", |size, look| {
+        let mut screen = pressed(size, look, "esc enter");
+        screen.read_lives();
+        screen
+    }),
     ("detail_log", |size, look| {
         pressed(size, look, "esc enter ]")
     }),

@@ -363,6 +363,14 @@ pub(crate) fn lives() -> Vec<(TaskId, Vec<Milestone>)> {
             ],
         ),
         turns("pd6xw8", &[(72 * MINUTE, Turn::Sent)]),
+        turns(
+            "q7m2xk",
+            &[
+                (7 * SECOND, Turn::Sent),
+                (4 * SECOND, Turn::Disconnected),
+                (2 * SECOND, Turn::Connected),
+            ],
+        ),
     ]
 }
 
@@ -650,6 +658,17 @@ impl Screen {
             self.keys("j");
         }
         assert_eq!(self.state.list.cursor, Some(id(name)));
+        self
+    }
+
+    /// Takes what some tasks were doing when, as if it had been read from the session file.
+    pub(crate) fn read_lives(&mut self) -> &mut Self {
+        self.read_milestones(lives())
+    }
+
+    pub(crate) fn read_milestones(&mut self, read: Vec<(TaskId, Vec<Milestone>)>) -> &mut Self {
+        let asked = SavedRead::Milestones(Vec::new());
+        self.event(Event::Read(asked, Some(Saved::Milestones(read))));
         self
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, JsonObject},
+    schemars::JsonSchema,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,25 +23,36 @@ use super::{
 /// The name of the checkpoint tool, part of the key of its checkpoints.
 pub(super) const PROCESSING: &str = "resumable_data_processing";
 
-/// The default number of steps of a forecast.
-pub(super) const DEFAULT_STATIONS: u32 = 6;
-
 /// The maximum for records, steps and bursts, to catch typos.
 pub(super) const MAX_COUNT: u64 = 10_000_000;
 
-/// A tool with its parsed arguments.
-#[derive(Deserialize)]
+/// A tool with its parsed arguments. The doc comments of its parts are what clients see.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 #[serde(tag = "tool", content = "arguments", rename_all = "snake_case")]
 pub(super) enum ToolInvocation {
+    /// Process the records of a dataset in batches; interrupted work resumes from its checkpoint
     ResumableDataProcessing(ProcessArgs),
+    /// Pause a task at the end of its current batch
     PauseTask { task_id: String },
+    /// List the tasks that belong to a client id, with their checkpoints
     ListSessionTasks { client_id: String },
+    /// Forecast the weather for a city; takes six seconds by default and keeps no checkpoint
     GetForecast(ForecastArgs),
-    SendBurst { count: u64 },
+    /// Send numbered messages as fast as possible
+    SendBurst {
+        #[schemars(range(max = MAX_COUNT))]
+        count: u64,
+    },
+    /// Count steps, each exactly once, as a call or a server task
     Crunch(CrunchArgs),
+    /// Render the frames of a scene; runs as a server task that survives a disconnect and a restart of the server
     RenderMovie(RenderArgs),
+    /// Deploy to an environment in steps; asks for release details halfway
     Deploy(DeployArgs),
+    /// Book a room; asks for the guest before it starts
     BookRoom { city: String },
+    /// Sign a contract on this server's web page
     SignContract { name: String },
 }
 
@@ -82,61 +94,80 @@ fn needs_elicitation(tool: &str, mode: &str) -> CallToolResult {
     ))
 }
 
-fn default_stations() -> u32 {
-    DEFAULT_STATIONS
-}
-
 /// The default of an argument.
 fn number<const N: u64>() -> u64 {
     N
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub(super) struct ProcessArgs {
     dataset_name: String,
+    /// records to process
     #[serde(default = "number::<100>")]
+    #[schemars(range(min = 1))]
     total_records: u64,
+    /// records per batch
     #[serde(default = "number::<10>")]
+    #[schemars(range(min = 1))]
     batch_size: u64,
+    /// owner of the checkpoint; a call with the same id and arguments resumes it
+    #[serde(default)]
     client_id: Option<String>,
+    /// milliseconds per batch
     #[serde(default = "number::<1000>")]
     delay_ms: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub(super) struct ForecastArgs {
     city: String,
+    /// milliseconds per station
     #[serde(default = "number::<1000>")]
     delay_ms: u64,
-    #[serde(default = "default_stations")]
-    stations: u32,
+    #[serde(default = "number::<6>")]
+    stations: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub(super) struct CrunchArgs {
+    /// steps to take
     #[serde(default = "number::<20>")]
+    #[schemars(range(min = 1))]
     steps: u64,
+    /// milliseconds per step
     #[serde(default = "number::<500>")]
     step_ms: u64,
-    /// In the modern era the server decides what becomes a task; this lets the client choose.
+    /// run as a server task where the request allows it
+    // In the modern era the server decides what becomes a task; this lets the client choose.
     #[serde(default)]
     pub(super) as_task: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub(super) struct RenderArgs {
     scene: String,
+    /// frames to render
     #[serde(default = "number::<120>")]
+    #[schemars(range(min = 1))]
     frames: u64,
+    /// milliseconds per frame
     #[serde(default = "number::<250>")]
     frame_ms: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub(super) struct DeployArgs {
     env: String,
+    /// steps to take
     #[serde(default = "number::<6>")]
+    #[schemars(range(min = 1))]
     steps: u64,
+    /// milliseconds per step
     #[serde(default = "number::<1000>")]
     step_ms: u64,
 }
@@ -284,7 +315,7 @@ async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolR
         LogSeverity::Info,
         format!("Asking the stations around {}", args.city),
     );
-    let stations = u64::from(args.stations);
+    let stations = args.stations;
     for step in context.next_step()..=stations {
         let message = format!("Station {step} of {stations} has answered");
         context.step(args.delay_ms, step, stations, message).await?;

@@ -70,27 +70,65 @@ impl EventPosition {
     }
 }
 
-/// The state of a live stream that its readers watch.
-#[derive(Debug, Clone, Copy, Default)]
-struct StreamHead {
-    last_seq: i64,
-    is_closed: bool,
-    /// The number of the current reader; a reader with a lower number stops.
-    reader: u64,
-}
-
 /// A stored event: its number for the reader, its id, and its JSON-RPC text, which is `None` for a priming event.
 type EventRow = (i64, EventId, Option<String>);
+
+/// Whose events a reader receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those of a stream, numbered within it.
+    Stream,
+    /// Those of all streams of a session, numbered in the order in which they were stored.
+    Session,
+}
+
+impl Scope {
+    /// At most `limit` events with numbers above `after`, in order.
+    fn read(
+        self,
+        database: &Connection,
+        key: &str,
+        after: i64,
+        limit: i64,
+    ) -> rusqlite::Result<Vec<EventRow>> {
+        let sql = match self {
+            Self::Stream => {
+                "SELECT seq, stream || '-' || seq, data FROM event
+                 WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+            }
+            Self::Session => {
+                "SELECT event.id, key || '-' || seq, data FROM event JOIN stream ON key = stream
+                 WHERE session = ?1 AND event.id > ?2 ORDER BY event.id LIMIT ?3"
+            }
+        };
+        let mut statement = database.prepare_cached(sql)?;
+        let rows = statement.query_map(params![key, after, limit], |row| row.try_into())?;
+        rows.collect()
+    }
+
+    /// Whether more events can come.
+    fn is_open(self, database: &Connection, key: &str) -> rusqlite::Result<bool> {
+        let sql = match self {
+            Self::Stream => "SELECT 1 FROM stream WHERE key = ?1 AND closed_ms IS NULL",
+            Self::Session => {
+                "SELECT 1 FROM stream
+                 WHERE session = ?1 AND closed_ms IS NULL AND method IS NOT NULL"
+            }
+        };
+        database.prepare_cached(sql)?.exists([key])
+    }
+}
 
 /// The event store.
 pub(super) struct Events {
     database: Arc<Database>,
     faults: Arc<Faults>,
     cross_stream: bool,
-    live: Mutex<HashMap<String, watch::Sender<StreamHead>>>,
+    /// The number of the newest reader of each stream; a reader with a lower number stops.
+    readers: Mutex<HashMap<String, u64>>,
     /// Random names for the SDK's `<session>:common` streams, whose own names would reveal the session id.
     standalone: Mutex<HashMap<String, String>>,
-    /// Incremented at every stored event, for readers of several streams.
+    /// Incremented for every stored event and every new reader.
     changes: watch::Sender<u64>,
 }
 
@@ -107,7 +145,7 @@ impl Events {
             database,
             faults,
             cross_stream,
-            live: Mutex::default(),
+            readers: Mutex::default(),
             standalone: Mutex::default(),
             changes: watch::Sender::new(0),
         })
@@ -142,20 +180,21 @@ impl Events {
         data: Option<&str>,
         closes: bool,
     ) -> Result<EventId, EventStoreError> {
-        // The map stays locked during the commit; that orders the events of a stream.
-        let mut live = locked(&self.live);
-        let is_new = !live.contains_key(stream);
-        let seq = live.get(stream).map_or(0, |head| head.borrow().last_seq) + 1;
-        {
+        let seq = {
             let mut database = self.database.lock();
             let transaction = database.transaction()?;
             let now = now_ms();
-            if is_new {
+            let seq: i64 = transaction
+                .prepare_cached("SELECT 1 + coalesce(max(seq), 0) FROM event WHERE stream = ?1")?
+                .query_row([stream], |row| row.get(0))?;
+            if seq == 1 {
                 transaction
                     .prepare_cached(
                         "INSERT INTO stream (key, boot, session, opened_ms) VALUES (?1, ?2, ?3, ?4)",
                     )?
                     .execute(params![stream, self.database.boot, session, now])?;
+            } else if !Scope::Stream.is_open(&transaction, stream)? {
+                return Err("the stream is closed".into());
             }
             transaction
                 .prepare_cached("INSERT INTO event (stream, seq, data) VALUES (?1, ?2, ?3)")?
@@ -172,17 +211,8 @@ impl Events {
                     .execute(params![stream, now])?;
             }
             transaction.commit()?;
-        }
-        let head = live.entry(stream.to_owned()).or_default();
-        head.send_modify(|head| {
-            head.last_seq = seq;
-            head.is_closed = closes;
-        });
-        if closes {
-            // Readers still see the last value of a dropped sender.
-            live.remove(stream);
-        }
-        drop(live);
+            seq
+        };
         self.changes.send_modify(|count| *count += 1);
         Ok(format!("{stream}-{seq}"))
     }
@@ -227,12 +257,13 @@ impl Events {
         &self,
         position: &EventPosition,
     ) -> rusqlite::Result<Vec<(EventId, String)>> {
-        if read(&self.database.lock(), &position.stream, position.seq, 1)?.is_empty() {
+        let read = |after, limit| {
+            Scope::Stream.read(&self.database.lock(), &position.stream, after, limit)
+        };
+        if read(position.seq, 1)?.is_empty() {
             return Ok(Vec::new());
         }
-        let after = self.replay_from(position.seq);
-        let rows = read(&self.database.lock(), &position.stream, after, i64::MAX)?;
-        let events = rows.into_iter();
+        let events = read(self.replay_from(position.seq), i64::MAX)?.into_iter();
         Ok(events
             .map(|(_, id, data)| (id, data.unwrap_or_default()))
             .collect())
@@ -246,9 +277,15 @@ impl Events {
     ) -> rusqlite::Result<EventStream> {
         let after = self.replay_from(position.seq);
         if self.cross_stream
-            && let Some(session) = position.session.clone()
+            && let Some(session) = &position.session
         {
-            return self.follow_session(session, &position.stream, after, connection);
+            let id = self.database.lock().query_row(
+                "SELECT id FROM event WHERE stream = ?1 AND seq = ?2",
+                params![position.stream, after],
+                |row| row.get(0),
+            );
+            let after = id.optional()?.unwrap_or(0);
+            return Ok(self.tail(Scope::Session, session, after, 0, connection));
         }
         Ok(self.follow(&position.stream, after, connection))
     }
@@ -260,35 +297,32 @@ impl Events {
         after: i64,
         connection: Option<ConnectionHandle>,
     ) -> EventStream {
-        let (head_receiver, reader) = {
-            let live = locked(&self.live);
-            match live.get(stream) {
-                Some(head) => {
-                    let mut reader = 0;
-                    head.send_modify(|head| {
-                        head.reader += 1;
-                        reader = head.reader;
-                    });
-                    (head.subscribe(), reader)
-                }
-                // The stream has ended: a channel whose sender is dropped reads as closed.
-                None => (
-                    watch::channel(StreamHead {
-                        last_seq: i64::MAX,
-                        is_closed: true,
-                        reader: 0,
-                    })
-                    .1,
-                    0,
-                ),
-            }
+        let reader = {
+            let mut readers = locked(&self.readers);
+            let newest = readers.entry(stream.to_owned()).or_default();
+            *newest += 1;
+            *newest
         };
-        let tail = StreamTail {
+        // The reader before this one stops.
+        self.changes.send_modify(|count| *count += 1);
+        self.tail(Scope::Stream, stream, after, reader, connection)
+    }
+
+    fn tail(
+        self: &Arc<Self>,
+        scope: Scope,
+        key: &str,
+        after: i64,
+        reader: u64,
+        connection: Option<ConnectionHandle>,
+    ) -> EventStream {
+        let tail = Tail {
             events: Arc::clone(self),
-            stream: stream.to_owned(),
+            scope,
+            key: key.to_owned(),
             after,
             reader,
-            head: head_receiver,
+            changes: self.changes.subscribe(),
             batch: VecDeque::new(),
             connection,
         };
@@ -297,140 +331,61 @@ impl Events {
             Some((event, tail))
         }))
     }
-
-    fn follow_session(
-        self: &Arc<Self>,
-        session: String,
-        stream: &str,
-        seq: i64,
-        connection: Option<ConnectionHandle>,
-    ) -> rusqlite::Result<EventStream> {
-        let after = self
-            .database
-            .lock()
-            .query_row(
-                "SELECT id FROM event WHERE stream = ?1 AND seq = ?2",
-                params![stream, seq],
-                |row| row.get(0),
-            )
-            .optional()?
-            .unwrap_or(0);
-        let tail = SessionTail {
-            events: Arc::clone(self),
-            session,
-            after,
-            changes: self.changes.subscribe(),
-            batch: VecDeque::new(),
-            connection,
-        };
-        Ok(Box::pin(stream::unfold(tail, |mut tail| async move {
-            let event = tail.next().await?;
-            Some((event, tail))
-        })))
-    }
-
-    /// Passes an event on to a connection, which closes after it if the drop fault is armed.
-    fn deliver(
-        &self,
-        event: ServerSseMessage,
-        connection: Option<&ConnectionHandle>,
-    ) -> ServerSseMessage {
-        if let Some(connection) = connection
-            && self.faults.drop_next.take()
-        {
-            connection.drop_after_flush();
-        }
-        event
-    }
 }
 
-/// The reader of one stream.
-struct StreamTail {
+/// A reader: the stored events, then live ones.
+struct Tail {
     events: Arc<Events>,
-    stream: String,
+    scope: Scope,
+    /// The stream or session.
+    key: String,
     after: i64,
+    /// Its number among the readers of its stream.
     reader: u64,
-    head: watch::Receiver<StreamHead>,
-    batch: VecDeque<ServerSseMessage>,
-    connection: Option<ConnectionHandle>,
-}
-
-impl StreamTail {
-    async fn next(&mut self) -> Option<ServerSseMessage> {
-        loop {
-            let head = *self.head.borrow_and_update();
-            if head.reader != self.reader {
-                // A newer connection has replaced this reader.
-                return None;
-            }
-            if let Some(event) = self.batch.pop_front() {
-                return Some(self.events.deliver(event, self.connection.as_ref()));
-            }
-            if self.after < head.last_seq {
-                let database = self.events.database.lock();
-                let rows = read(&database, &self.stream, self.after, BATCH)
-                    .inspect_err(|error| tracing::error!(%error, "could not read events"))
-                    .ok()?;
-                if let Some(last) = queue(&mut self.batch, rows) {
-                    self.after = last;
-                    continue;
-                }
-            }
-            if head.is_closed || self.head.changed().await.is_err() {
-                return None;
-            }
-        }
-    }
-}
-
-/// A reader of all streams of a session, in the order in which their events were stored.
-struct SessionTail {
-    events: Arc<Events>,
-    session: String,
-    after: i64,
     changes: watch::Receiver<u64>,
     batch: VecDeque<ServerSseMessage>,
     connection: Option<ConnectionHandle>,
 }
 
-impl SessionTail {
+impl Tail {
     async fn next(&mut self) -> Option<ServerSseMessage> {
         loop {
-            if let Some(event) = self.batch.pop_front() {
-                return Some(self.events.deliver(event, self.connection.as_ref()));
-            }
             self.changes.borrow_and_update();
-            let (rows, has_ended) = self
+            let newest = locked(&self.events.readers).get(&self.key).copied();
+            if newest.is_some_and(|newest| newest != self.reader) {
+                // A newer connection has replaced this reader.
+                return None;
+            }
+            if let Some(event) = self.batch.pop_front() {
+                // With the drop fault armed, the connection closes after the event.
+                if let Some(connection) = &self.connection
+                    && self.events.faults.drop_next.take()
+                {
+                    connection.drop_after_flush();
+                }
+                return Some(event);
+            }
+            let (rows, is_open) = self
                 .read()
                 .inspect_err(|error| tracing::error!(%error, "could not read events"))
                 .ok()?;
-            if let Some(last) = queue(&mut self.batch, rows) {
-                self.after = last;
-            } else if has_ended || self.changes.changed().await.is_err() {
+            if let Some((last, ..)) = rows.last() {
+                self.after = *last;
+                let rows = rows.into_iter();
+                let messages = rows.filter_map(|(_, id, data)| sse_message(id, data));
+                self.batch.extend(messages);
+            } else if !is_open || self.changes.changed().await.is_err() {
                 return None;
             }
         }
     }
 
-    /// The next events, and whether the session has no open calls.
+    /// The next events, and whether more can come.
     fn read(&self) -> rusqlite::Result<(Vec<EventRow>, bool)> {
         let database = self.events.database.lock();
-        let rows = database
-            .prepare_cached(
-                "SELECT event.id, key || '-' || seq, data FROM event JOIN stream ON key = stream
-                 WHERE session = ?1 AND event.id > ?2 ORDER BY event.id LIMIT ?3",
-            )?
-            .query_map(params![self.session, self.after, BATCH], |row| {
-                row.try_into()
-            })?
-            .collect::<Result<Vec<_>, _>>()?;
-        let open: i64 = database.query_row(
-            "SELECT count(*) FROM stream
-             WHERE session = ?1 AND closed_ms IS NULL AND method IS NOT NULL",
-            [&self.session],
-            |row| row.get(0),
-        )?;
-        Ok((rows, open == 0))
+        let rows = self.scope.read(&database, &self.key, self.after, BATCH)?;
+        let is_open = !rows.is_empty() || self.scope.is_open(&database, &self.key)?;
+        Ok((rows, is_open))
     }
 }
 
@@ -483,32 +438,6 @@ impl EventStore for Events {
         let _ = last_event_id;
         Box::pin(async { Err("streams resume through their session".into()) })
     }
-}
-
-/// At most `limit` events of a stream with numbers above `after`, in order.
-fn read(
-    database: &Connection,
-    stream: &str,
-    after: i64,
-    limit: i64,
-) -> rusqlite::Result<Vec<EventRow>> {
-    database
-        .prepare_cached(
-            "SELECT seq, stream || '-' || seq, data FROM event
-             WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-        )?
-        .query_map(params![stream, after, limit], |row| row.try_into())?
-        .collect()
-}
-
-/// Queues stored events as messages; returns the number of the last one.
-fn queue(batch: &mut VecDeque<ServerSseMessage>, rows: Vec<EventRow>) -> Option<i64> {
-    let (last, ..) = *rows.last()?;
-    batch.extend(
-        rows.into_iter()
-            .filter_map(|(_, id, data)| sse_message(id, data)),
-    );
-    Some(last)
 }
 
 /// Turns a stored event into the SDK's type.

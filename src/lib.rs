@@ -62,4 +62,4 @@ pub use cli::run;
 #[doc(hidden)]
 pub use cli::{ClientState, ClientTask};
 #[doc(hidden)]
-pub use config::{Config, import::Imported};
+pub use config::{Config, import::imported};

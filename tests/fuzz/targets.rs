@@ -5,11 +5,12 @@ use std::{collections::HashSet, fmt::Write as _, path::Path};
 
 use bytes::Bytes;
 use longhaul::{
-    ClientState, ClientTask, Config, Imported,
+    ClientState, ClientTask, Config,
     domain::{
         CheckpointConvention, Chord, Elicitation, Era, HistoryEntry, LinkRecord, Task, Tool,
         text::{clean_block, clean_line, duration, is_hostile, parse_duration, truncate, width},
     },
+    imported,
     protocol::{self, ExchangeEvent, Incoming},
     term::keys::KeyDecoder,
     transport::Sse,
@@ -309,7 +310,7 @@ pub(crate) fn import(data: &[u8]) {
         "config.toml",
         "config.yaml",
     ] {
-        let entries = match Imported::read(Path::new(path), &text) {
+        let entries = match imported(Path::new(path), &text) {
             Ok(entries) => entries,
             Err(error) => {
                 let why = error.to_string();
@@ -317,7 +318,7 @@ pub(crate) fn import(data: &[u8]) {
                 continue;
             }
         };
-        for Imported { name, outcome } in entries {
+        for (name, outcome) in entries {
             match outcome {
                 Ok(kept) => {
                     assert!(!name.chars().any(is_hostile) && !name.trim().is_empty());

@@ -31,7 +31,7 @@ use crate::{
         settings::Config,
         wrap::HostFile,
     },
-    domain::{Program, ServerConfigs, ServerName, Template, server_url, text},
+    domain::{ServerConfigs, ServerName, Template, server_url, text},
     store::{Paths, Reader},
 };
 
@@ -83,40 +83,27 @@ pub(crate) struct EntryReport {
     pub(crate) needs: Option<String>,
 }
 
-/// A server in another program's file, for the fuzz tests.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Imported {
-    /// Its name in the file.
-    pub name: String,
-    /// The texts that would be kept, the URL or command first; or why it is skipped.
-    pub outcome: Result<Vec<String>, SkipReason>,
-}
+/// The name of a server, and the texts that would be kept of it or why it is skipped.
+type Imported = (String, Result<Vec<String>, SkipReason>);
 
-impl Imported {
-    /// Reads the text of the file at `path`. Errors follow `FILE: ` in a message.
-    pub fn read(path: &Path, text: &str) -> Result<Vec<Self>, impl std::fmt::Display + use<>> {
-        let kept = |server: ImportableServer| {
-            let (mut kept, templates) = match server.endpoint {
-                Endpoint::Http { url, headers, .. } => (vec![url], headers),
-                Endpoint::Stdio(Program {
-                    command, args, env, ..
-                }) => (std::iter::once(command).chain(args).collect(), env),
-            };
-            kept.extend(
-                templates
-                    .into_iter()
-                    .map(|(_, value)| value.as_str().to_owned()),
-            );
-            kept
+/// The servers in the text of another program's file, for the fuzz tests. Errors follow `FILE: ` in a message.
+#[doc(hidden)]
+pub fn imported(path: &Path, text: &str) -> Result<Vec<Imported>, impl std::fmt::Display + use<>> {
+    let kept = |ImportableServer { endpoint, .. }| {
+        let mut kept = match &endpoint {
+            Endpoint::Http { url, .. } => vec![url.clone()],
+            Endpoint::Stdio(program) => std::iter::once(&program.command)
+                .chain(&program.args)
+                .cloned()
+                .collect(),
         };
-        let imported = |entry: ImportEntry| Self {
-            name: entry.name,
-            outcome: entry.outcome.map(kept),
-        };
-        let entries = formats::entries(path, text, &Editor::default())?;
-        Ok::<_, FileError>(entries.into_iter().map(imported).collect())
-    }
+        let values = endpoint.values().iter();
+        kept.extend(values.map(|(_, value)| value.as_str().to_owned()));
+        kept
+    };
+    let imported = |entry: ImportEntry| (entry.name, entry.outcome.map(kept));
+    let entries = formats::entries(path, text, &Editor::default())?;
+    Ok::<_, FileError>(entries.into_iter().map(imported).collect())
 }
 
 /// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.

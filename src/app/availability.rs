@@ -3,60 +3,23 @@
 use crate::domain::{ActionRefusal, ControlKind, ServerView, Status, Task, text};
 
 use super::{
-    Document, Pane, ResultPart, State, Tab, TaskRow, detail::tab_document, keymap::Action,
-    open_calls::other_driver, question,
+    Document, Pane, ResultPart, State, Tab, TaskRow,
+    detail::tab_document,
+    keymap::{Action, BINDINGS, Binding},
+    open_calls::other_driver,
+    question,
 };
 
 /// The reply to actions in a read-only window.
 pub(super) const READ_ONLY: &str = "not available on a read-only screen";
 
-/// Actions that start, change or stop something.
-const CHANGES: [Action; 16] = [
-    Action::NewCall,
-    Action::RunAgain,
-    Action::Pause,
-    Action::Resume,
-    Action::Cancel,
-    Action::Edit,
-    Action::Answer,
-    Action::Adopt,
-    Action::Forget,
-    Action::Undo,
-    Action::InjectFault,
-    Action::AddServer,
-    Action::Import,
-    Action::Reload,
-    Action::SignIn,
-    Action::Trace,
-];
-
-/// Actions on the task under the cursor.
-const OF_TASK: [Action; 20] = [
-    Action::RunAgain,
-    Action::Pause,
-    Action::Cancel,
-    Action::Edit,
-    Action::Answer,
-    Action::Forget,
-    Action::CopyMenu,
-    Action::Export,
-    Action::Print,
-    Action::Zoom,
-    Action::PreviousTab,
-    Action::NextTab,
-    Action::Mark,
-    Action::Follow,
-    Action::Search,
-    Action::FoldHere,
-    Action::FoldAll,
-    Action::Markdown,
-    Action::SaveOrOpenPart,
-    Action::Trace,
-];
-
 /// Whether a read-only window refuses an action.
 pub(super) fn is_read_only(state: &State, action: Action) -> bool {
-    state.setup.readonly && CHANGES.contains(&action)
+    state.setup.readonly && is_any_binding(action, |it| it.is_change)
+}
+
+fn is_any_binding(action: Action, is: impl Fn(&Binding) -> bool) -> bool {
+    BINDINGS.iter().any(|it| it.action == action && is(it))
 }
 
 /// Why an action is not available right now; `None` if it is.
@@ -66,7 +29,7 @@ pub fn why_not(state: &State, action: Action) -> Option<String> {
     }
     match state.selected() {
         Some(task_row) => why_not_on(state, task_row, action),
-        None if !OF_TASK.contains(&action) => why_not_anywhere(state, action),
+        None if !is_any_binding(action, |it| it.is_of_task) => why_not_anywhere(state, action),
         None if state.tasks.is_empty() => {
             let key = state.key(Action::NewCall);
             Some(format!("no tasks yet; press {key} to start one"))

@@ -23,6 +23,10 @@ pub struct Binding {
     pub label: &'static str,
     /// A description for the help.
     pub help: &'static str,
+    /// It starts, changes or stops something, which a read-only window refuses.
+    pub(in crate::app) is_change: bool,
+    /// It is about the task under the cursor.
+    pub(in crate::app) is_of_task: bool,
 }
 
 const PANES: &[Scope] = &[List, Detail, Tools, Servers, Messages, Timeline];
@@ -46,6 +50,8 @@ const fn bind(
         command,
         label,
         help,
+        is_change: false,
+        is_of_task: false,
     }
 }
 
@@ -61,21 +67,21 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::PageDown, &["pgdn", "ctrl-d"], SCROLLED, "", "page down", "page down"),
     bind(Action::PageUp, &["pgup", "ctrl-u"], SCROLLED, "", "page up", "page up"),
     bind(Action::NextPane, &["tab", "backtab"], PANES, "", "pane", "switch between list and detail pane"),
-    bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab"),
-    bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab"),
-    bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane"),
-    bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages, Timeline], "call", "new", "start a new call"),
-    bind(Action::RunAgain, &["R"], TASK, "again", "run again", "run the selected task again; its arguments are filled in"),
-    bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to stop the call now and keep the checkpoint"),
-    bind(Action::Resume, &["r"], &[List, Detail, Servers], "resume", "resume", "resume a paused task, or retry the connection now"),
-    bind(Action::Cancel, &["x"], TASK, "cancel", "cancel", "cancel (asks first)"),
-    bind(Action::Edit, &["e"], TASK, "edit", "edit", "edit name, note and limits"),
-    bind(Action::Answer, &["a"], &[Detail], "answer", "answer", "answer the server's question (in the list, press Enter)"),
-    bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove a task that isn't running (can be undone)"),
-    bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the task last removed on this screen"),
-    bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard"),
-    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as JSON (asks for a file name)"),
-    bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this view as plain text, to select with the mouse"),
+    bind(Action::PreviousTab, &["["], TASK, "", "tab", "previous detail tab").of_task(),
+    bind(Action::NextTab, &["]"], TASK, "", "tab", "next detail tab").of_task(),
+    bind(Action::Zoom, &["z"], TASK, "zoom", "zoom", "zoom the detail pane").of_task(),
+    bind(Action::NewCall, &["n"], &[List, Tools, Servers, Messages, Timeline], "call", "new", "start a new call").changes(),
+    bind(Action::RunAgain, &["R"], TASK, "again", "run again", "run the selected task again; its arguments are filled in").changes().of_task(),
+    bind(Action::Pause, &["p"], TASK, "pause", "pause", "pause; press again to stop the call now and keep the checkpoint").changes().of_task(),
+    bind(Action::Resume, &["r"], &[List, Detail, Servers], "resume", "resume", "resume a paused task, or retry the connection now").changes(),
+    bind(Action::Cancel, &["x"], TASK, "cancel", "cancel", "cancel (asks first)").changes().of_task(),
+    bind(Action::Edit, &["e"], TASK, "edit", "edit", "edit name, note and limits").changes().of_task(),
+    bind(Action::Answer, &["a"], &[Detail], "answer", "answer", "answer the server's question (in the list, press Enter)").changes().of_task(),
+    bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove a task that isn't running (can be undone)").changes().of_task(),
+    bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the task last removed on this screen").changes(),
+    bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard").of_task(),
+    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as JSON (asks for a file name)").of_task(),
+    bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this view as plain text, to select with the mouse").of_task(),
     bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !word, status:failed, server:lab, tag:nightly"),
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),
     bind(Action::NeedsOnly, &["!"], &[List], "needs-you", "needs you", "show only what needs you"),
@@ -84,17 +90,17 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Group, &["B"], &[List], "group", "group", "group by urgency, server, status or agent host"),
     bind(Action::Sort, &["s"], &[List], "sort", "sort", "sort by the next column"),
     bind(Action::Reverse, &["S"], &[List], "reverse", "reverse", "reverse the sort"),
-    bind(Action::Mark, &["space"], &[List], "mark", "mark", "mark and move down; actions apply to all marked tasks"),
+    bind(Action::Mark, &["space"], &[List], "mark", "mark", "mark and move down; actions apply to all marked tasks").of_task(),
     bind(Action::MarkAll, &["a"], &[List], "mark-all", "mark all", "mark or unmark all visible tasks"),
-    bind(Action::Search, &["/"], &[Detail], "search", "search", "search the log, result or trace"),
+    bind(Action::Search, &["/"], &[Detail], "search", "search", "search the log, result or trace").of_task(),
     bind(Action::FindNext, &["n"], &[Detail], "", "next", "next match"),
     bind(Action::FindPrevious, &["N"], &[Detail], "", "previous", "previous match"),
-    bind(Action::FoldHere, &["space"], &[Detail], "fold-here", "fold", "fold or unfold the JSON value under the cursor (so does Enter)"),
-    bind(Action::FoldAll, &["."], &[Detail], "fold-all", "fold all", "fold or unfold the whole result"),
-    bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines"),
+    bind(Action::FoldHere, &["space"], &[Detail], "fold-here", "fold", "fold or unfold the JSON value under the cursor (so does Enter)").of_task(),
+    bind(Action::FoldAll, &["."], &[Detail], "fold-all", "fold all", "fold or unfold the whole result").of_task(),
+    bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines").of_task(),
     bind(Action::Wrap, &["w"], TASK, "wrap", "wrap", "wrap long lines"),
-    bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown"),
-    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save or open the selected block of the result (asks first)"),
+    bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown").of_task(),
+    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save or open the selected block of the result (asks first)").of_task(),
     bind(Action::Times, &["T"], TASK, "times", "times", "show or hide times in the log"),
     bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "show the tasks"),
     bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "show the tools of a server"),
@@ -107,15 +113,15 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::ForwardInTime, &["l", "right"], &[Timeline], "", "later", "go forward in time"),
     bind(Action::ZoomIn, &["+", "="], &[Timeline], "", "zoom in", "zoom in (shorter span)"),
     bind(Action::ZoomOut, &["-"], &[Timeline], "", "zoom out", "zoom out (longer span)"),
-    bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL (also in the servers pane)"),
-    bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients"),
-    bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session"),
-    bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server"),
+    bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL (also in the servers pane)").changes(),
+    bind(Action::Import, &["i"], &[List, Tools, Servers], "import", "import servers", "import servers from other MCP clients").changes(),
+    bind(Action::Reload, &[], PANES, "reload", "reload", "reload the configuration, on every screen of this session").changes(),
+    bind(Action::Adopt, &["A"], &[Servers], "adopt", "import tasks", "import tasks that exist on the server").changes(),
     bind(Action::Freeze, &["Z"], PANES, "freeze", "freeze", "freeze or unfreeze the display"),
-    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables, or approve its command"),
+    bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables, or approve its command").changes(),
     // Too rarely used for a key.
-    bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)"),
-    bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)"),
+    bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)").changes().of_task(),
+    bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)").changes(),
     bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts most longhaul commands"),
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
     bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),
@@ -141,6 +147,16 @@ pub const BINDINGS: &[Binding] = &[
 ];
 
 impl Binding {
+    const fn changes(mut self) -> Self {
+        self.is_change = true;
+        self
+    }
+
+    const fn of_task(mut self) -> Self {
+        self.is_of_task = true;
+        self
+    }
+
     /// Its default chords.
     pub(super) fn defaults(&self) -> Vec<Chord> {
         let chords = self.chords.iter();

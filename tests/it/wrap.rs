@@ -9,6 +9,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use longhaul::store::write_atomically;
@@ -88,6 +89,10 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.program(arguments))
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
         let mut command = program(&self.path().join("state"), arguments);
         let home = self.path().join("project");
         fs::create_dir_all(&home).unwrap();
@@ -96,7 +101,7 @@ impl Home {
             .env("HOME", self.path())
             .env("XDG_CONFIG_HOME", self.path().join(".config"))
             .env_remove("LONGHAUL_CONFIG");
-        finish(&mut command)
+        command
     }
 
     fn ok(&self, arguments: &[&str]) -> Ran {
@@ -209,6 +214,51 @@ fn a_project_of_claude_code_is_wrapped_and_restored() {
     assert!(config.contains(&directory), "{config}");
     home.ok(&["unwrap", "claude-code", "--yes"]);
     assert_eq!(read(&path), text);
+}
+
+#[test]
+fn only_servers_of_a_project_start_in_its_directory() {
+    let home = Home::new();
+    let here = home.path().canonicalize().unwrap().join("project");
+    let directory = format!("cwd = \"{}\"", here.display());
+    let opencode = r#"{"mcp": {"lab": {"type": "local", "command": ["npx", "b"]}}}"#;
+    let zed = r#"{"context_servers": {"lab": {"command": "npx", "args": ["a"]}}}"#;
+    for (host, file, text, is_of_project) in [
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            opencode,
+            false,
+        ),
+        (
+            "opencode",
+            "settings/opencode/opencode.jsonc",
+            opencode,
+            false,
+        ),
+        ("opencode", "project/opencode.jsonc", opencode, true),
+        ("zed", "project/.zed/settings.json", zed, true),
+    ] {
+        let path = home.write(file, text);
+        let settings = if file.starts_with("settings") {
+            "settings"
+        } else {
+            ".config"
+        };
+        let mut wrap = home.program(&["wrap", host, "--yes"]);
+        wrap.env("XDG_CONFIG_HOME", home.path().join(settings));
+        let ran = finish(&mut wrap);
+        assert_eq!(ran.code, Some(0), "{file}: {ran:#?}");
+        let config = read(&home.path().join(settings).join("longhaul/config.toml"));
+        assert_eq!(
+            config.contains(&directory),
+            is_of_project,
+            "{file}: {config}"
+        );
+        assert!(!config.contains("cwd") || is_of_project, "{file}: {config}");
+        fs::remove_file(path).unwrap();
+        fs::remove_dir_all(home.path().join(settings).join("longhaul")).unwrap();
+    }
 }
 
 #[test]

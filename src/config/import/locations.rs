@@ -73,12 +73,13 @@ pub(crate) fn editor_for(path: &Path) -> Editor {
 /// The project that a file of servers belongs to; `None` for one that holds the servers of a user.
 fn project_directory(file: &Path) -> Option<&Path> {
     let parent = file.parent()?;
-    let in_folder = [".vscode", ".cursor", ".gemini", ".codex"];
+    let in_folder = [".vscode", ".cursor", ".gemini", ".codex", ".zed"];
     if in_folder.iter().any(|folder| parent.ends_with(folder)) {
         return parent.parent();
     }
-    let is_user_file = parent.ends_with(".config/opencode");
-    let names = [".mcp.json", "opencode.json"];
+    let settings = dirs::config_dir().unwrap_or_default();
+    let is_user_file = parent.ends_with(".config/opencode") || parent == settings.join("opencode");
+    let names = [".mcp.json", "opencode.json", "opencode.jsonc"];
     let is_named = names.iter().any(|name| file.ends_with(name));
     (is_named && !is_user_file).then_some(parent)
 }

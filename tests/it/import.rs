@@ -709,3 +709,18 @@ fn rejects_anything_but_a_plain_text_file() {
         "{nothing:#?}"
     );
 }
+
+#[test]
+fn finds_project_files_of_every_host_after_those_of_the_user() {
+    let env = ImportEnv::empty();
+    let zed = r#"{"context_servers": {"a": {"url": "https://a.example/"}}}"#;
+    let opencode = r#"{"mcp": {"b": {"type": "remote", "url": "https://b.example/"}}}"#;
+    let inspector = r#"{"mcpServers": {"c": {"url": "https://c.example/"}}}"#;
+    env.write(Path::new("project/.zed/settings.json"), zed);
+    env.write(Path::new("project/opencode.jsonc"), opencode);
+    env.write(Path::new("home/.mcp-inspector/mcp.json"), inspector);
+    let ran = env.run(&["servers", "import"]);
+    let names = ["imported c: ", "imported a: ", "imported b: "];
+    let found = names.map(|name| ran.out.find(name).expect(&ran.out));
+    assert!(found.is_sorted(), "{ran:#?}");
+}

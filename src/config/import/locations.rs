@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{entry::Editor, reason::FileError};
-use crate::store::open_directly;
+use crate::{config::wrap::files_of, store::open_directly};
 
 /// The largest file that is read. Claude Code keeps its history in the same file as its servers.
 const MAX_BYTES: u64 = 8 << 20;
@@ -16,39 +16,22 @@ const MAX_BYTES: u64 = 8 << 20;
 pub(crate) fn existing() -> Vec<PathBuf> {
     let home = dirs::home_dir().unwrap_or_default();
     let settings = dirs::config_dir().unwrap_or_else(|| home.join(".config"));
-    let user_files = [
-        settings.join("Claude/claude_desktop_config.json"),
-        home.join(".claude.json"),
-        home.join(".cursor/mcp.json"),
-        settings.join("Code/User/mcp.json"),
+    let mut files: Vec<PathBuf> = files_of(None).into_iter().map(|file| file.path).collect();
+    // `wrap` does not change these.
+    let only_imported = [
         home.join(".mcp-inspector/mcp.json"),
         home.join(".codeium/windsurf/mcp_config.json"),
+        home.join(".cline/data/settings/cline_mcp_settings.json"),
         settings.join(
             "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
         ),
-        home.join(".cline/data/settings/cline_mcp_settings.json"),
-        home.join(".gemini/settings.json"),
-        home.join(".codex/config.toml"),
-        home.join(".config/goose/config.yaml"),
-        settings.join("zed/settings.json"),
-        settings.join("opencode/opencode.json"),
     ];
-    let project_files = [
-        ".mcp.json",
-        ".cursor/mcp.json",
-        ".vscode/mcp.json",
-        ".gemini/settings.json",
-        ".codex/config.toml",
-        "opencode.json",
-    ];
+    let exists = |file: &PathBuf| file.is_absolute() && file.symlink_metadata().is_ok();
+    files.extend(only_imported.into_iter().filter(exists));
     let here = std::env::current_dir().unwrap_or_default();
-    let project_files = project_files.into_iter().map(|file| here.join(file));
-    let mut files: Vec<PathBuf> = Vec::new();
-    for file in user_files.into_iter().chain(project_files) {
-        if file.is_absolute() && !files.contains(&file) && file.symlink_metadata().is_ok() {
-            files.push(file);
-        }
-    }
+    files.sort_by_key(|file| file.starts_with(&here));
+    // A file with servers of several projects is there once for the user and once for this project.
+    files.dedup();
     files
 }
 

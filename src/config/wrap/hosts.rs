@@ -73,7 +73,7 @@ const HOSTS: [(&str, Format, [&[&str]; 3]); 9] = [
     ("cursor", COMMON, [&[".cursor/mcp.json"], &[], &[".cursor/mcp.json"]]),
     ("vscode", json(&["servers"], JsonShape::Typed), [&[], &["Code/User/mcp.json"], &[".vscode/mcp.json"]]),
     ("gemini", COMMON, [&[".gemini/settings.json"], &[], &[".gemini/settings.json"]]),
-    ("goose", Format::Yaml, [&[], &["goose/config.yaml"], &[]]),
+    ("goose", Format::Yaml, [&[".config/goose/config.yaml"], &["goose/config.yaml"], &[]]),
     ("zed", json(&["context_servers"], JsonShape::Common), [&[], &["zed/settings.json"], &[".zed/settings.json"]]),
     ("opencode", json(&["mcp"], JsonShape::OpenCode), [
         &[],

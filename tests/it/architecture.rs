@@ -260,7 +260,7 @@ fn sizes_do_not_grow() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 73_884),
+        ("lines of code", figures.code_lines, 73_599),
         ("lines in a file", largest(&figures.files), 600),
         ("lines in a function", largest(&figures.functions), 80),
         ("fields in a struct", largest(&figures.structs), 25),

@@ -213,6 +213,9 @@ impl Events {
             transaction.commit()?;
             seq
         };
+        if closes {
+            locked(&self.readers).remove(stream);
+        }
         self.changes.send_modify(|count| *count += 1);
         Ok(format!("{stream}-{seq}"))
     }

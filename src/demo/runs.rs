@@ -168,8 +168,19 @@ impl Runs {
         run.is_some()
     }
 
-    /// Ends a watcher's updates; the last one to leave stops the run.
-    pub(super) fn leave(&self, watcher: &mut RunSubscription, reason: StopReason) {
+    /// Ends a watcher's updates. The last one to leave stops the run, and this waits for that.
+    pub(super) async fn leave(&self, watcher: &mut RunSubscription, reason: StopReason) {
+        let ended = self.try_leave(watcher, reason);
+        if let Some(mut ended) = ended {
+            let _ = ended.wait_for(|ended| *ended).await;
+        }
+    }
+
+    fn try_leave(
+        &self,
+        watcher: &mut RunSubscription,
+        reason: StopReason,
+    ) -> Option<watch::Receiver<bool>> {
         // Held throughout, so that a call either joins before this or finds the run stopping.
         let live = locked(&self.live);
         watcher.updates.close();
@@ -180,7 +191,9 @@ impl Runs {
                 .all(mpsc::Sender::is_closed)
         {
             run.stop.send_replace(Some(reason));
+            return Some(run.ended.subscribe());
         }
+        None
     }
 
     async fn process(self: Arc<Self>, run: Arc<Run>, task: CheckpointRecord, work: RunSpec) {

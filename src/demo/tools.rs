@@ -254,15 +254,13 @@ async fn follow_run(
     run: &mut RunSubscription,
     total: u64,
 ) -> Result<(CheckpointStatus, u64), ErrorData> {
-    let mut has_left = false;
     loop {
         let update = tokio::select! {
             biased;
             update = run.updates.recv() => update,
-            () = context.cancelled(), if !has_left => {
-                has_left = true;
-                context.shared.runs.leave(run, context.stop_reason());
-                continue;
+            () = context.cancelled() => {
+                context.shared.runs.leave(run, context.stop_reason()).await;
+                return Err(cancelled());
             }
         };
         match update {
@@ -275,8 +273,6 @@ async fn follow_run(
                 context.progress(done, total, message).await;
             }
             Some(RunUpdate::Ended(status, done)) => return Ok((status, done)),
-            // The run has stopped, or goes on for its other watchers.
-            None if has_left => return Err(cancelled()),
             None => return Err(internal("the run ended without a status")),
         }
     }

@@ -13,8 +13,9 @@ use crate::{
 
 /// Failing resumes after which a checkpoint is the better way.
 const TRIES_BEFORE_CHECKPOINT: u32 = 3;
-/// Fresh sessions that a refused call may cost before it is given up.
-const REQUEUES: u32 = 3;
+/// How often a refused call is sent again. The first refusal may be about an ended session or another revision; one in a
+/// fresh session is about the call.
+const REQUEUES: u32 = 1;
 
 impl Link {
     /// A call of the modern era was answered with something other than 2xx: nothing of it runs.

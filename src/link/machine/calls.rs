@@ -175,6 +175,7 @@ impl Link {
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
         let (now, token) = (self.now, self.saver.next_token());
+        self.forget_answered();
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

@@ -33,6 +33,15 @@ const STATE_BYTES: usize = 256 * 1024;
 const NAMES: usize = 8;
 
 impl Link {
+    /// The tasks that have a question. Once it is answered and forgotten, the next call may use its id again.
+    fn asked_by(&self, key: &str, way: &QuestionSource, was_answered: bool) -> Vec<TaskId> {
+        self.tasks_where(|active| {
+            let counts = |it: &Question| it.is_open() || was_answered || !active.is_settled();
+            let mut questions = active.task.questions.iter();
+            questions.any(|it| it.key == key && it.source == *way && counts(it))
+        })
+    }
+
     /// A request on a stream of the stateful era asks something (MCP 2025-11-25, client).
     pub(super) fn stream_asks(
         &mut self,
@@ -52,12 +61,9 @@ impl Link {
         };
         // Ids of the server's requests are unique within one of its sessions only.
         let key = key_in(self.reading.session_number, raw_id.trim_matches('"'));
-        let has_it = |active: &ActiveTask| {
-            let mut questions = active.task.questions.iter();
-            questions.any(|question| question.key == key && question.source == way)
-        };
-        let had = self.tasks_where(has_it);
-        if had.is_empty() && self.was_answered(&key) {
+        let was_answered = self.was_answered(&key);
+        let had = self.asked_by(&key, &way, was_answered);
+        if had.is_empty() && was_answered {
             return;
         }
         // On the only stream of a server, the task is a guess.

@@ -77,6 +77,14 @@ impl Link {
         self.record_changed();
     }
 
+    /// A call is about to go out. With no other call in the session, nothing that was answered can be replayed, and some
+    /// servers number the questions of each call from 0.
+    pub(super) fn forget_answered(&mut self) {
+        if !self.record.answered.is_empty() && self.calls_in_session().is_empty() {
+            self.record.answered.clear();
+        }
+    }
+
     /// Whether a request was answered, where its id cannot be another's after a restart of the server.
     pub(super) fn was_answered(&self, key: &str) -> bool {
         self.record.session.is_some() && self.record.answered.iter().any(|known| known == key)

@@ -154,6 +154,29 @@ fn replies(bench: &Bench) -> usize {
 }
 
 #[test]
+fn each_call_may_number_its_questions_from_0() {
+    let mut bench = Bench::known();
+    for number in 0..2 {
+        let id = TaskId::from_bits(7 + number);
+        bench.ask(SessionRequest::Start(Box::new(NewCall {
+            on_input: OnInput::Decline,
+            ..crowd::call(id)
+        })));
+        let (call, request_id) = bench.last_post("tools/call");
+        bench.bring(call, opened());
+        let question = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create",
+            "params": {"message": "yes?", "requestedSchema": {"type": "object", "properties": {}}}});
+        bench.bring(call, event(&format!("q{number}"), &question));
+        let reply = bench.sent.last().unwrap().1;
+        bench.bring(reply, opened());
+        bench.bring(reply, ExchangeEvent::Ended);
+        bench.bring(call, event(&format!("r{number}"), &result(&request_id)));
+        bench.bring(call, ExchangeEvent::Ended);
+    }
+    assert_eq!(replies(&bench), 2);
+}
+
+#[test]
 fn remembers_a_bounded_number_of_auto_answered_questions() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());

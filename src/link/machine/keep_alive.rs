@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::limits::HEAR_FIRST;
 use crate::{
     domain::{Mono, TaskId},
     link::{ConnectionState, Link, RequestKind, StreamState},
@@ -18,6 +19,8 @@ impl Link {
         self.reachability.hurry(self.now);
         self.recheck_all();
         for active in self.tasks.values_mut() {
+            // The time away counts, but the call may have ended in it.
+            active.limits_from = self.now.mono.after(HEAR_FIRST);
             if let StreamState::Waiting(until) = &mut active.stream {
                 *until = self.now.mono;
             }

@@ -1,10 +1,15 @@
 //! The time limits that users set for their tasks.
 
+use core::time::Duration;
+
 use crate::{
     domain::{Mono, Status, TaskErrorKind, TaskId},
     link::{ConnectionState, Link, RequestKind, time::earliest},
     protocol::encode,
 };
+
+/// How long after a restart or a sleep the limits wait for what the server has to tell.
+pub(super) const HEAR_FIRST: Duration = Duration::from_secs(30);
 
 impl Link {
     /// When a limit of the user's ends a task.

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::limits::HEAR_FIRST;
 use crate::{
     domain::{
         ControlKind, EventId, HistoryEvent, IfCut, LostReason, Phase, Question, QuestionSource,
@@ -13,8 +14,6 @@ use crate::{
     },
 };
 
-/// How long after a restart the limits wait for what the server has to tell.
-const HEAR_FIRST: Duration = Duration::from_secs(30);
 /// Why the program or the connection of a call ended, where longhaul itself ended it.
 const ENDED_WITH_US: &str = "longhaul exited";
 /// A hand-over between two processes of ours takes less, and is no gap.

@@ -38,8 +38,6 @@ pub(super) struct Standalone {
     /// The session that it was opened in.
     session_number: u64,
     is_opened: bool,
-    /// When it was last opened in this session.
-    pub(super) opened_at: Option<Mono>,
     since: Mono,
     /// When it was opened from a cursor, until another one has been requested in its place.
     resumed_at: Option<Mono>,
@@ -114,7 +112,6 @@ impl Standalone {
     pub(super) fn opened(&mut self, is_stream: bool, now: Mono) -> Option<ExchangeId> {
         // Any other response ends at once, and the stream is requested again later.
         self.is_opened = is_stream;
-        self.opened_at = is_stream.then_some(now).or(self.opened_at);
         self.last_byte = now;
         self.resumed_at = self.resumed_at.map(|_| now);
         self.kept.take_if(|_| is_stream)

@@ -22,7 +22,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use longhaul::store::write_atomically;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -234,7 +234,7 @@ fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
 }
 
 #[test]
-fn a_restarted_server_is_told_again_which_resources_a_host_watches() {
+fn a_restarted_server_hears_again_what_a_host_watches() {
     let kept = Kept::new();
     let received = Received::default();
     let (restart, restarts) = watch::channel(1);
@@ -261,30 +261,27 @@ fn a_restarted_server_is_told_again_which_resources_a_host_watches() {
         }
         response
     };
-    let opened = Arc::clone(&received.0);
+    // Ends when the server is restarted.
     let stream = async move |head: HeaderMap| -> Response {
-        opened.lock().unwrap().push("GET".to_owned());
-        if !is_current(&head, &restarts) {
+        let mut now = restarts.clone();
+        if !is_current(&head, &now) {
             return StatusCode::NOT_FOUND.into_response();
         }
-        let mut restarts = restarts.clone();
-        restarts.mark_unchanged();
+        let session = *now.borrow_and_update();
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});
+        let first = stream::once(async move { Ok(format!("data: {changed}\n\n")) });
         let end = stream::once(async move {
-            let _ = restarts.changed().await;
+            let _ = now.wait_for(|newest| *newest != session).await;
             Err::<String, _>(std::io::Error::other("restarted"))
         });
-        (
-            [("content-type", "text/event-stream")],
-            Body::from_stream(end),
-        )
-            .into_response()
+        let head = [("content-type", "text/event-stream")];
+        (head, Body::from_stream(first.chain(end))).into_response()
     };
     let addr = server::serve(Router::new().route("/mcp", post(handle).get(stream)));
     let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &json!({}));
     let has = |line: &str| received.0.lock().unwrap().iter().any(|one| one == line);
     host.request("resources/subscribe", &json!({"uri": "x:1"}));
-    until("the stream is open", || has("GET"));
-    host.request("resources/list", &json!({}));
+    host.wait(|message| message["method"] == "notifications/resources/list_changed");
     restart.send_replace(2);
     until("it is told again", || has("resources/subscribe s2"));
     host.close();

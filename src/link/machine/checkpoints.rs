@@ -237,7 +237,10 @@ impl Link {
             | (Verdict::Restarted, Some(ControlKind::Pausing)) => {}
             (Verdict::Restarted, _) if active.was_cancelled() => {}
             (Verdict::Stopped | Verdict::CallAgain, _) if active.was_cancelled() => {
-                self.stands(id, "it has stopped; its checkpoint stays on the server");
+                self.stands(
+                    id,
+                    "it stopped after the cancel; its checkpoint stays on the server",
+                );
                 self.conclude(id, Status::Cancelled, None);
             }
             (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {

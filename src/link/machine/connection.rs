@@ -30,7 +30,7 @@ const LAST_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
 impl Link {
     /// Whether anything needs a session.
     pub(super) fn wants_session(&self) -> bool {
-        self.has_subscribers()
+        self.record.is_stateful() && self.has_subscribers()
             || !self.queued_requests.is_empty()
             || self.tasks.values().any(|active| {
                 active.task.forgotten_at.is_none()

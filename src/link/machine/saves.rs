@@ -195,7 +195,7 @@ impl Link {
     pub(super) fn disk_trouble(&self) -> Option<RequestError> {
         self.saver.trouble().map(|why| {
             RequestError::CannotSave(format!(
-                "not started: {why}; nothing was sent. Free some disk space and try again"
+                "not started: {why}; nothing was sent. Fix this, then try again"
             ))
         })
     }

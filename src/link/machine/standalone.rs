@@ -193,16 +193,17 @@ impl Link {
         // One 404 may come from another replica; after two refusals in a row it counts as proof.
         let is_sure = |status: u16| !matches!(status, 404 | 410) || self.standalone.failures >= 2;
         if let Some(refusal) = refusal.filter(|it| !is_temporary(it.status) && is_sure(it.status)) {
-            let did_exist = self.standalone.opened_at.is_some();
             let known = self.standalone_record();
             // An unknown cursor is refused in many ways; without one only the stream itself can be, or its session.
-            let is_bare = known.cursors == Cursors::default();
-            let is_session_gone = is_bare && did_exist && matches!(refusal.status, 404 | 410);
-            known.is_absent = is_bare && !is_session_gone;
+            known.is_absent = known.cursors == Cursors::default();
             known.cursors = Cursors::default();
+            let may_be_session = known.is_absent && matches!(refusal.status, 404 | 410);
             self.record_changed();
-            if is_session_gone {
-                self.doubt_session(refusal);
+            if may_be_session
+                && self.record.session.is_some()
+                && self.reachability.spend(self.now).is_ok()
+            {
+                self.ping(None);
             }
         }
         let asked_for = Duration::from_millis(self.standalone_record().retry_ms.unwrap_or(0));

@@ -15,6 +15,7 @@ mod error_text;
 mod fetch;
 mod frame;
 pub mod http;
+mod json_text;
 mod process_guard;
 mod routing;
 mod secrets;

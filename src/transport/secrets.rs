@@ -31,12 +31,15 @@ use std::{
 };
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use memchr::{memchr, memchr2, memmem};
+use memchr::memmem;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use url::{Url, form_urlencoded};
 
-use super::written;
+use super::{
+    json_text::{StringScanner, json_escaped, unescape_ascii},
+    written,
+};
 use crate::domain::{decode_base64, replace_lone_surrogates, without_nan};
 
 /// The start of a marker.
@@ -390,10 +393,15 @@ impl Mask {
     fn new<'s>(secrets: impl Iterator<Item = &'s KnownSecret>) -> Self {
         let (mut patterns, mut markers) = (Vec::<String>::new(), Vec::new());
         for KnownSecret { label, value, .. } in secrets {
+            let in_json = json_escaped(value);
+            let with_slashes = in_json.replace('/', "\\/");
             let forms = [
                 (value.clone(), ""),
-                (json_escaped(value), ""),
-                (json_escaped(value).replace('/', "\\/"), ""),
+                // JSON in a text of the JSON.
+                (json_escaped(&in_json), ""),
+                (json_escaped(&with_slashes), ""),
+                (in_json, ""),
+                (with_slashes, ""),
                 (url_encoded(value), "%"),
             ];
             for (form, suffix) in forms {
@@ -458,58 +466,6 @@ impl Mask {
     }
 }
 
-/// Scans JSON forward and tracks whether a position is inside a string.
-#[derive(Default)]
-struct StringScanner {
-    at: usize,
-    is_in_string: bool,
-}
-
-impl StringScanner {
-    /// Whether `to` is inside a string and not inside an escape. Positions must not decrease from call to call.
-    fn is_in_string_at(&mut self, json: &[u8], to: usize) -> bool {
-        while let Some(found) = json
-            .get(self.at..to)
-            .and_then(|rest| memchr2(b'"', b'\\', rest))
-        {
-            self.at += found;
-            self.at += match json.get(self.at..) {
-                Some([b'\\', b'u', ..]) => 6,
-                Some([b'\\', ..]) => 2,
-                _ => {
-                    self.is_in_string = !self.is_in_string;
-                    1
-                }
-            };
-        }
-        self.is_in_string && self.at <= to
-    }
-}
-
-/// The same JSON without `\u00xx` escapes of printable ASCII.
-fn unescape_ascii(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = memchr(b'\\', rest.as_bytes()) {
-        let (before, escape) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(before);
-        let letter = escape
-            .strip_prefix("\\u00")
-            .and_then(|rest| u8::from_str_radix(rest.get(..2)?, 16).ok())
-            .filter(|byte| (b' '..=b'~').contains(byte) && !matches!(byte, b'"' | b'\\'));
-        let length = if let Some(letter) = letter {
-            out.push(char::from(letter));
-            6
-        } else {
-            out.extend(escape.chars().take(2));
-            escape.chars().take(2).map(char::len_utf8).sum()
-        };
-        rest = escape.get(length..).unwrap_or_default();
-    }
-    out.push_str(rest);
-    out
-}
-
 /// The secrets within a value, the main one first: the token after a scheme, the password in `Basic` or a URL, each
 /// cookie.
 fn secret_parts(name: &str, value: &str) -> Vec<String> {
@@ -568,13 +524,6 @@ fn looks_like_key(value: &str) -> bool {
         && value
             .split(|letter: char| !letter.is_alphanumeric())
             .any(is_key)
-}
-
-/// A JSON string without its quotes.
-fn json_escaped(text: &str) -> String {
-    let json = serde_json::Value::from(text).to_string();
-    let inner = json.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-    inner.unwrap_or(&json).to_owned()
 }
 
 fn url_encoded(text: &str) -> String {
@@ -661,6 +610,8 @@ mod tests {
             r#"{"a":"a/\"\u0063anary\"\u003dé"}"#,
             r#"{"a":"?key=a%2F%22canary%22%3D%C3%A9"}"#,
             r#"{"a\"":"\n\\a/\"canary\"=é"}"#,
+            r#"{"a":"{\"b\":\"a\\/\\\"canary\\\"=é\"}"}"#,
+            r#"{"a":"{\"b\":\"a/\\\"\\u0063anary\\\"\\u003Dé\"}"}"#,
         ] {
             let masked = message(&secrets, json);
             assert!(!masked.contains("canary"), "{masked}");

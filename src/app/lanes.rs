@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Period, SavedRead, Stamp, TaskId, Wall, periods};
+use crate::domain::{Connectivity, Period, SavedRead, Stamp, TaskId, Turn, Wall, periods};
 
 use super::{
     Command, Pane, PaneHeights, State, Tab, TaskRow,
@@ -85,10 +85,16 @@ pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize)
 pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> {
     let life = state.timeline.lives.get(&task.view.task.id);
     let milestones = life.map_or(&[][..], |life| &life.milestones);
+    // The file says so only once somebody watches again.
+    let unwatched = match task.view.contact {
+        Connectivity::Unwatched { as_of } => Some((as_of, Turn::Unwatched)),
+        _ => None,
+    };
+    let milestones = milestones.iter().copied().chain(unwatched);
     let end = task.view.task.end.settled_at.unwrap_or(now.wall);
     Lane {
         task,
-        periods: periods(task.view.task.created_at, end, milestones.iter().copied()),
+        periods: periods(task.view.task.created_at, end, milestones),
         is_selected: false,
     }
 }

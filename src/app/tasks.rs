@@ -1,5 +1,6 @@
 //! The tasks: their newest snapshots, and what the list and the alerts learn from them.
 
+use core::time::Duration;
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::domain::{Connectivity, ServerView, Status, TaskId, TaskView, Wall};
@@ -11,6 +12,9 @@ use super::{
     servers::apply_server,
     task_row::{TaskRow, group_of},
 };
+
+/// How long ago a task that is new to this screen may have ended to be announced: it may have been removed and restored.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Applies a task's newest snapshot and announces changes that matter to the user.
 pub(super) fn apply_task(state: &mut State, view: Arc<TaskView>) {
@@ -91,7 +95,14 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         state.list.refresh.is_order_stale |= !state.list.filter.is_empty() || state.list.needs_only;
     } else {
         let returns = state.list.returning.remove(&id);
-        if !returns && (state.session.restored_at).is_some_and(|at| view.task.created_at >= at) {
+        let is_new = (state.session.restored_at).is_some_and(|at| view.task.created_at >= at);
+        let settled_at = view
+            .task
+            .end
+            .settled_at
+            .filter(|_| view.task.status.is_settled());
+        let ended_long_ago = settled_at.is_some_and(|at| now.wall.since(at) > ANNOUNCED_WITHIN);
+        if !returns && is_new && !ended_long_ago {
             // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }

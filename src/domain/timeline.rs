@@ -149,7 +149,11 @@ impl Life {
             Turn::Connected => self.away = None,
             Turn::Disconnected => self.away = Some(Activity::Disconnected),
             Turn::Unwatched => self.away = Some(Activity::Unwatched),
-            Turn::Running => self.holds = None,
+            // Whoever says so watches it again.
+            Turn::Running => {
+                self.away.take_if(|away| *away == Activity::Unwatched);
+                self.holds = None;
+            }
             Turn::Paused => self.holds = Some(Activity::Paused),
             Turn::Asking => self.holds = Some(Activity::Asking),
         }
@@ -195,6 +199,8 @@ mod tests {
             (60, Turn::Running),
             (70, Turn::Paused),
             (80, Turn::Unwatched),
+            (85, Turn::Running),
+            (86, Turn::Unwatched),
             (90, Turn::Sent),
         ];
         let expected = [
@@ -205,6 +211,8 @@ mod tests {
             (Asking, 60),
             (Running, 70),
             (Paused, 80),
+            (Unwatched, 85),
+            (Running, 86),
             (Unwatched, 90),
             (Running, 100),
         ];

@@ -29,7 +29,7 @@ fn link_body(part: &ResultPart, link: &UrlPreview) -> Vec<String> {
 fn link_items(link: &UrlPreview) -> Vec<MenuItem> {
     let open = MenuAction::OpenPage {
         url: link.full_url(),
-        reply: "opened in your browser".to_owned(),
+        reply: "opening in your browser".to_owned(),
     };
     let why_not = (!link.can_open).then(|| link.warnings.first().cloned().unwrap_or_default());
     vec![

@@ -147,7 +147,7 @@ fn open_page(state: &mut State, form: &mut QuestionForm, is_opening: bool) {
     }
     if is_opening {
         state.command(Command::OpenPage(link.full_url()));
-        state.reply("opened in your browser; Accept tells the server that you agree");
+        state.reply("opening in your browser; Accept tells the server that you agree");
     } else {
         let message = format!("press o again to open {} in your browser", link.host);
         state.reply(message);

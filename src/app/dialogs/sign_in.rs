@@ -14,7 +14,7 @@ pub(in crate::app) fn dialog(state: &State, server: &ServerName, page: &SignInPa
     let key = state.key(Action::SignIn);
     let open = MenuAction::OpenPage {
         url: page.url.clone(),
-        reply: format!("opened in your browser; press {key} to see the page again"),
+        reply: format!("opening in your browser; press {key} to see the page again"),
     };
     let items = vec![
         MenuItem::new('o', "open it in the browser", open),

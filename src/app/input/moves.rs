@@ -257,7 +257,7 @@ pub(in crate::app) fn find_from_here(state: &mut State) {
     } else {
         let more = match state.selected_log() {
             Some(log) if state.detail.tab == Tab::Log && log.dropped > 0 => {
-                "; `longhaul logs` has the older lines too"
+                "; `longhaul logs` prints the older lines too"
             }
             _ => "",
         };

@@ -12,7 +12,7 @@ use super::{
         },
         spans::{pad_to, slice},
     },
-    fields::{FieldView, MAX_HINT, NARROW, form_fields, row_count, value_hint},
+    fields::{FieldView, MAX_HINT, NARROW, form_fields, long_name, row_count, value_hint},
     pages::above_footer,
     typed,
 };
@@ -314,6 +314,7 @@ fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
             None => kind,
         };
         let is_list = matches!(field.value, FormValue::Items { .. });
+        let whole = long_name(field) + &whole;
         if is_narrow || is_list || has_template || text::width(&whole) > MAX_HINT {
             return whole;
         }

@@ -15,13 +15,26 @@ pub(super) const MAX_HINT: usize = 44;
 /// The form width below which field descriptions are hidden.
 pub(super) const NARROW: usize = 66;
 
+/// The maximum width of the label column.
+const MAX_LABEL: usize = 24;
+
+/// The name of a field whose label is cut, in front of its help; not sanitized.
+pub(super) fn long_name(field: &FormField) -> String {
+    let name = field.name();
+    if text::width(name) > MAX_LABEL {
+        format!("{name}: ")
+    } else {
+        String::new()
+    }
+}
+
 /// The width of the label column.
 fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
     names
         .map(|name| text::width(&text::clean_line(name)))
         .max()
         .unwrap_or(8)
-        .clamp(6, 24)
+        .clamp(6, MAX_LABEL)
 }
 
 /// What is drawn of a field.

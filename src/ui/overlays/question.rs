@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{
     super::panes::list::name,
     call::put_hidden,
-    fields::{FieldView, form_fields, row_count, value_hint},
+    fields::{FieldView, form_fields, long_name, row_count, value_hint},
 };
 use crate::{
     app::{Action, Button, FormValue, QuestionForm, State, position_of, waits},
@@ -185,7 +185,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
                 // Question forms have no lists.
                 FormValue::Toggle(_) | FormValue::Items { .. } => "Left/Right to change".to_owned(),
             };
-            format!("{need}{what}{about}")
+            format!("{}{need}{what}{about}", long_name(field))
         }
         (None, Some(Button::Accept), Some(_)) => {
             "This tells the server that you agree to open it, not that you did.".to_owned()

@@ -1,5 +1,7 @@
 //! The detail pane: the selected task in six tabs.
 
+use core::time::Duration;
+
 use ratatui::{
     layout::Constraint,
     text::{Line, Text},
@@ -305,14 +307,21 @@ fn timeline(region: &mut Region<'_>, y: u16, state: &State, task_row: &TaskRow, 
     let lane = lane_of(state, task_row, now);
     let begin = task_row.view.task.created_at;
     let settled_at = task_row.view.task.end.settled_at;
-    let begin_label = format!("timeline {} ", state.clock_day(begin));
-    let end_label = settled_at.map_or("now".to_owned(), |at| state.clock_day(at));
+    let end = settled_at.unwrap_or(now.wall);
+    let clock = |at: Wall| {
+        if end.since(begin) < Duration::from_secs(3600) {
+            state.clock_seconds(at)
+        } else {
+            state.clock_day(at)
+        }
+    };
+    let begin_label = format!("timeline {} ", clock(begin));
+    let end_label = settled_at.map_or("now".to_owned(), clock);
     let labels = text::width(&begin_label) + text::width(&end_label) + 1;
     let available = usize::from(region.columns()).saturating_sub(labels);
     let columns = u16::try_from(available).unwrap_or(u16::MAX).min(60);
     let shown = labels::state_of(state, task_row, theme.glyphs, now);
     let mut row = Line::from(theme.span(begin_label, Role::Dim));
-    let end = settled_at.unwrap_or(now.wall);
     row.extend(bar(theme, &lane, &shown, columns, (begin, end)));
     row.push_span(theme.span(format!(" {end_label}"), Role::Dim));
     let legend = legend(theme);

@@ -93,20 +93,22 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
             break;
         }
         let mut of_entry = lines_of(entry);
+        if let Some(search) = style.search {
+            highlight_entry(theme, &mut of_entry, columns, search);
+        }
         let hidden = (of_entry.len() + 1).saturating_sub(body);
         if lines.is_empty() && hidden > 1 && body > 1 {
             of_entry.truncate(body - 1);
             let note = format!("{hidden} more rows in this line");
             of_entry.push(theme.span(note, Role::Dim).into());
         }
-        if let Some(search) = style.search {
-            highlight_entry(theme, &mut of_entry, columns, search);
-        }
         lines.extend(of_entry.into_iter().rev());
     }
     if lines.len() < body && log.dropped > 0 {
         let dropped = text::grouped(log.dropped);
-        let note = format!("{dropped} older lines are only in the session file");
+        let note = format!(
+            "{dropped} older lines are not shown; the session file has those that were kept"
+        );
         lines.push(theme.span(note, Role::Dim).into());
     }
     lines.truncate(body);

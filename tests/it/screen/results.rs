@@ -349,7 +349,7 @@ fn a_link_names_its_host_and_leads_only_to_the_web() {
     screen.read().keys("o");
     let url = "https://a.example/r.csv".to_owned();
     assert_eq!(sent(&screen), [Command::OpenPage(url.clone())]);
-    assert_eq!(answer(&screen), "opened in your browser");
+    assert_eq!(answer(&screen), "opening in your browser");
     screen.keys("s").read().keys("y");
     assert_eq!(
         sent(&screen).last(),

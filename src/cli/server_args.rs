@@ -27,7 +27,7 @@ pub(super) enum ServersCommand {
         /// The server [default: all configured HTTP servers, all approved stdio servers, and those that this session has reached]
         name: Option<String>,
     },
-    /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex and Goose; doesn't contact or start any server.
+    /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex, Goose, Zed and opencode; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
     /// Allow longhaul to send an imported server the environment variables that its entry names.

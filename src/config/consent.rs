@@ -225,7 +225,7 @@ fn not_set(server: &ServerConfig) -> Option<String> {
     server.withheld = None;
     match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
         ServerObstacle::Variables(names) => Some(format!(
-            "set {} in the shell from which you run longhaul",
+            "not set in the shell from which you run longhaul: {}",
             names.join(", ")
         )),
         ServerObstacle::Approval | ServerObstacle::Consent(_) => None,

@@ -28,8 +28,7 @@ pub(crate) fn existing() -> Vec<PathBuf> {
     ];
     let exists = |file: &PathBuf| file.is_absolute() && file.symlink_metadata().is_ok();
     files.extend(only_imported.into_iter().filter(exists));
-    let here = std::env::current_dir().unwrap_or_default();
-    files.sort_by_key(|file| file.starts_with(&here));
+    files.sort_by_key(|file| project_directory(file).is_some_and(|it| it != home));
     // A file with servers of several projects is there once for the user and once for this project.
     files.dedup();
     files

@@ -24,7 +24,9 @@ pub(crate) enum FileError {
     TooDeep,
     #[error("its top level is not a table")]
     NotTable,
-    #[error("no MCP servers found (no mcpServers, servers, mcp_servers or extensions)")]
+    #[error(
+        "no MCP servers found (no mcpServers, servers, mcp_servers, context_servers, mcp or extensions)"
+    )]
     NoServers,
 }
 

@@ -1052,7 +1052,7 @@ fn adopt_requires_arguments_missing_from_a_state_file() {
         "call",
         "resumable_data_processing",
         "client_id=c-tutorial",
-        "delay_ms=100",
+        "delay_ms=300",
     ];
     let left = with(&url, &[&call[..], &work].concat());
     let mut other = Running::start(&mut program(&bench.state("other"), &left));

@@ -236,40 +236,43 @@ fn a_keeper_stays_while_a_host_has_subscribed_to_a_resource() {
 #[test]
 fn a_restarted_server_hears_again_what_a_host_watches() {
     let kept = Kept::new();
-    let received = Received::default();
+    // Of the server's session, and of the one in which the host has subscribed.
     let (restart, restarts) = watch::channel(1);
-    let is_current = |head: &HeaderMap, restarts: &watch::Receiver<u32>| {
-        head.get("mcp-session-id")
-            .is_some_and(|id| id == format!("s{}", *restarts.borrow()).as_str())
+    let (subscribe, subscribed) = watch::channel(0);
+    let is_of = |head: &HeaderMap, session: u32| {
+        let id = head.get("mcp-session-id");
+        id.is_some_and(|id| id == format!("s{session}").as_str())
     };
-    let (list, now) = (Arc::clone(&received.0), restarts.clone());
+    let now = restarts.clone();
     let handle = async move |head: HeaderMap, body: String| -> Response {
         let message: Value = serde_json::from_str(&body).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
+        let session = *now.borrow();
         let mut response = server::answer_with_one_tool("slow", "work", &message);
         if method == "initialize" {
-            let id = format!("s{}", *now.borrow());
-            response
-                .headers_mut()
-                .insert("mcp-session-id", id.parse().unwrap());
-        } else if is_current(&head, &now) {
-            list.lock()
-                .unwrap()
-                .push(format!("{method} s{}", *now.borrow()));
-        } else {
+            let id = format!("s{session}").parse().unwrap();
+            response.headers_mut().insert("mcp-session-id", id);
+        } else if !is_of(&head, session) {
             return StatusCode::NOT_FOUND.into_response();
+        } else if method == "resources/subscribe" {
+            subscribe.send_replace(session);
         }
         response
     };
+    let when_subscribed = subscribed.clone();
     // Ends when the server is restarted.
     let stream = async move |head: HeaderMap| -> Response {
-        let mut now = restarts.clone();
-        if !is_current(&head, &now) {
+        let (mut now, mut subscribed) = (restarts.clone(), when_subscribed.clone());
+        let session = *now.borrow_and_update();
+        if !is_of(&head, session) {
             return StatusCode::NOT_FOUND.into_response();
         }
-        let session = *now.borrow_and_update();
-        let changed = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});
-        let first = stream::once(async move { Ok(format!("data: {changed}\n\n")) });
+        let first = stream::once(async move {
+            let _ = subscribed.wait_for(|it| *it == session).await;
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                "params": {"uri": "x:1"}});
+            Ok(format!("data: {changed}\n\n"))
+        });
         let end = stream::once(async move {
             let _ = now.wait_for(|newest| *newest != session).await;
             Err::<String, _>(std::io::Error::other("restarted"))
@@ -279,11 +282,10 @@ fn a_restarted_server_hears_again_what_a_host_watches() {
     };
     let addr = server::serve(Router::new().route("/mcp", post(handle).get(stream)));
     let mut host = AgentHost::start(&kept, &[&format!("http://{addr}/mcp")], &json!({}));
-    let has = |line: &str| received.0.lock().unwrap().iter().any(|one| one == line);
     host.request("resources/subscribe", &json!({"uri": "x:1"}));
-    host.wait(|message| message["method"] == "notifications/resources/list_changed");
+    host.wait(|message| message["method"] == "notifications/resources/updated");
     restart.send_replace(2);
-    until("it is told again", || has("resources/subscribe s2"));
+    until("it is told again", || *subscribed.borrow() == 2);
     host.close();
 }
 

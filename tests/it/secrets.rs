@@ -415,7 +415,10 @@ fn an_open_screen_applies_consent_given_elsewhere() {
         &["servers", "consent", "lab", "--yes"],
     ));
     assert_eq!(agreed.code, Some(0), "{agreed:#?}");
-    assert!(agreed.err.contains("set LAB_TOKEN in"), "{agreed:#?}");
+    assert!(
+        agreed.err.contains("run longhaul: LAB_TOKEN"),
+        "{agreed:#?}"
+    );
     screen.wait_for("quick");
     screen.press("\x1b");
     screen.wait_for("! needs you");

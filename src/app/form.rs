@@ -455,8 +455,8 @@ impl FormField {
         }
     }
 
-    /// Adds an item to a list of typed values when a letter is typed on the list's row. Returns how many rows below the
-    /// new item is; `None` if the key adds nothing.
+    /// Adds an item to a list of typed values when a letter is typed on the list's row, unless the last one is empty.
+    /// Returns how many rows below that item is; `None` if the key adds nothing.
     pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
         let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
         let FormValue::Items { fields, each } = &self.value else {
@@ -473,6 +473,11 @@ impl FormField {
             self.change(true);
         }
         let before = self.parts().len();
+        let is_empty =
+            |it: &Self| matches!(&it.value, FormValue::Typed(field) if field.text().is_empty());
+        if self.parts().last().is_some_and(is_empty) {
+            return Some(before);
+        }
         self.change(true);
         let items = self.parts().len();
         (items > before).then_some(items)

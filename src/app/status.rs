@@ -47,13 +47,15 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         let message = format!("display frozen at {at}; {held} changed ({key} to unfreeze)");
         return (message, Attention::Pressing);
     }
-    if !state.list.marks.is_empty() {
+    // In other panes, Esc does something else.
+    let is_in_list = pane_scope(state) == Scope::List;
+    if is_in_list && !state.list.marks.is_empty() {
         return (marks_line(state), Attention::Reply);
     }
     if let Some(message) = control_line(state, now) {
         return (message, Attention::Pressing);
     }
-    if !state.list.filter.is_empty() {
+    if is_in_list && !state.list.filter.is_empty() {
         let filter = text::clean_line(state.list.filter.text());
         return (format!("filter: {filter}   (Esc clears)"), Attention::Reply);
     }

@@ -63,7 +63,12 @@ impl Status {
 
     /// Whether it should have the user's attention: a question, a decision, or a failure not seen yet.
     pub fn needs_you(&self, is_seen: bool) -> bool {
-        self.needs_decision() || matches!(self, Self::Failed | Self::Lost(_)) && !is_seen
+        let is_failure = match self {
+            // Whoever gave it up knows.
+            Self::Lost(reason) => *reason != LostReason::GivenUp,
+            _ => *self == Self::Failed,
+        };
+        self.needs_decision() || is_failure && !is_seen
     }
 
     /// Whether `watch` and `wait` stop waiting.

@@ -244,7 +244,10 @@ impl Link {
                 self.conclude(id, Status::Cancelled, None);
             }
             (Verdict::Stopped | Verdict::CallAgain, Some(ControlKind::Pausing)) => {
-                self.stands(id, "it had stopped; its checkpoint stays on the server");
+                self.stands(
+                    id,
+                    "it had already stopped; its checkpoint stays on the server",
+                );
                 self.paused(id);
             }
             (Verdict::Stopped | Verdict::CallAgain | Verdict::Restarted | Verdict::Finished, _) => {

@@ -6,8 +6,11 @@ use super::super::labels;
 use crate::{
     app::{Action, State, ages, until_phrase},
     domain::{LinkState, ServerView, Stamp, Task, text},
-    ui::{Region, Role, Theme},
+    ui::{Region, Role, Theme, spans::fit},
 };
+
+/// The fewest columns in which the most urgent server is shown cut.
+const LEAST_SERVER: usize = 12;
 
 /// The maximum width of the filter text in the header.
 const FILTER_COLUMNS: usize = 24;
@@ -133,7 +136,13 @@ fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t Sta
         let others = theme.span(format!("  +{left}"), Role::Dim);
         let reserved = if left > 1 { others.width() } else { 0 };
         if line.width() + spans.width() + reserved > columns {
-            line.push_span(others);
+            let available = columns.saturating_sub(line.width() + others.width());
+            if left == total && available >= LEAST_SERVER {
+                line.extend(fit(spans, available, theme.glyphs.more));
+                line.extend((left > 1).then(|| theme.span(format!("  +{}", left - 1), Role::Dim)));
+            } else {
+                line.push_span(others);
+            }
             break;
         }
         line.extend(spans);

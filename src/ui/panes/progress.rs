@@ -214,11 +214,14 @@ fn estimated(theme: Theme, columns: u16, task: &Task, ratio: f64, role: Role) ->
 /// A wave and what is known instead of progress.
 fn no_progress(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> ProgressCell {
     let theme = Theme::of(state.setup.look);
-    let width = columns.saturating_sub(if columns >= ROOMY { 16 } else { 0 });
-    let width = width.min(BAR_COLUMNS);
-    let shape = wave(width, 0.0, state, task_row, now);
     let task = &task_row.view.task;
     let status = task.notice.as_deref().or(task.status_message());
+    let width = match status {
+        _ if columns >= ROOMY => columns.saturating_sub(16).min(BAR_COLUMNS),
+        Some(_) => LEAST_BAR,
+        None => columns.min(BAR_COLUMNS),
+    };
+    let shape = wave(width, 0.0, state, task_row, now);
     let status = status.unwrap_or("no progress yet").to_owned();
     let spans = vec![Span::raw("  "), theme.span(status, Role::Dim)];
     beside(width, shape, spans)

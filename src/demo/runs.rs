@@ -170,30 +170,23 @@ impl Runs {
 
     /// Ends a watcher's updates. The last one to leave stops the run, and this waits for that.
     pub(super) async fn leave(&self, watcher: &mut RunSubscription, reason: StopReason) {
-        let ended = self.try_leave(watcher, reason);
+        let ended = {
+            // Held throughout, so that a call either joins before this or finds the run stopping.
+            let live = locked(&self.live);
+            watcher.updates.close();
+            let is_unwatched = |run: &&Arc<Run>| {
+                let watchers = locked(&run.watchers);
+                watchers.senders.iter().all(mpsc::Sender::is_closed)
+            };
+            let run = live.get(&watcher.checkpoint.task_id);
+            run.filter(is_unwatched).map(|run| {
+                run.stop.send_replace(Some(reason));
+                run.ended.subscribe()
+            })
+        };
         if let Some(mut ended) = ended {
             let _ = ended.wait_for(|ended| *ended).await;
         }
-    }
-
-    fn try_leave(
-        &self,
-        watcher: &mut RunSubscription,
-        reason: StopReason,
-    ) -> Option<watch::Receiver<bool>> {
-        // Held throughout, so that a call either joins before this or finds the run stopping.
-        let live = locked(&self.live);
-        watcher.updates.close();
-        if let Some(run) = live.get(&watcher.checkpoint.task_id)
-            && locked(&run.watchers)
-                .senders
-                .iter()
-                .all(mpsc::Sender::is_closed)
-        {
-            run.stop.send_replace(Some(reason));
-            return Some(run.ended.subscribe());
-        }
-        None
     }
 
     async fn process(self: Arc<Self>, run: Arc<Run>, task: CheckpointRecord, work: RunSpec) {

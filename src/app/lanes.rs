@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Connectivity, Period, SavedRead, Stamp, TaskId, Turn, Wall, periods};
+use crate::domain::{
+    Connectivity, Milestone, Period, SavedRead, Stamp, TaskId, Turn, Wall, periods,
+};
 
 use super::{
     Command, Pane, PaneHeights, State, Tab, TaskRow,
@@ -83,14 +85,12 @@ pub fn visible_lanes(state: &State, now: Stamp) -> (Vec<Lane<'_>>, usize, usize)
 
 /// The lane of a task; without a cursor.
 pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> {
-    let life = state.timeline.lives.get(&task.view.task.id);
-    let milestones = life.map_or(&[][..], |life| &life.milestones);
-    // The file says so only once somebody watches again.
+    // The session file has this only once a process watches the task again.
     let unwatched = match task.view.contact {
         Connectivity::Unwatched { as_of } => Some((as_of, Turn::Unwatched)),
         _ => None,
     };
-    let milestones = milestones.iter().copied().chain(unwatched);
+    let milestones = milestones_of(state, task).iter().copied().chain(unwatched);
     let end = task.view.task.end.settled_at.unwrap_or(now.wall);
     Lane {
         task,
@@ -101,8 +101,12 @@ pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> 
 
 /// Whether anything is known of a task's life.
 pub fn has_life(state: &State, task: &TaskRow) -> bool {
+    !milestones_of(state, task).is_empty()
+}
+
+fn milestones_of<'s>(state: &'s State, task: &TaskRow) -> &'s [Milestone] {
     let life = state.timeline.lives.get(&task.view.task.id);
-    life.is_some_and(|life| !life.milestones.is_empty())
+    life.map_or(&[], |life| &life.milestones)
 }
 
 /// The marks of the time axis over `columns` columns: each column with the label of its time.

@@ -69,8 +69,7 @@ pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp
             region.keep_visible(y..y + 1);
         }
     }
-    let legend = legend(theme);
-    region.put(0, region.rows().saturating_sub(1), legend);
+    region.put(0, region.rows().saturating_sub(1), legend(theme));
 }
 
 /// What the signs of a lane mean.

@@ -63,12 +63,9 @@ impl Status {
 
     /// Whether it should have the user's attention: a question, a decision, or a failure not seen yet.
     pub fn needs_you(&self, is_seen: bool) -> bool {
-        let is_failure = match self {
-            // Whoever gave it up knows.
-            Self::Lost(reason) => *reason != LostReason::GivenUp,
-            _ => *self == Self::Failed,
-        };
-        self.needs_decision() || is_failure && !is_seen
+        // Users know what they gave up.
+        let is_seen = is_seen || *self == Self::Lost(LostReason::GivenUp);
+        self.needs_decision() || matches!(self, Self::Failed | Self::Lost(_)) && !is_seen
     }
 
     /// Whether `watch` and `wait` stop waiting.

@@ -149,7 +149,7 @@ impl Life {
             Turn::Connected => self.away = None,
             Turn::Disconnected => self.away = Some(Activity::Disconnected),
             Turn::Unwatched => self.away = Some(Activity::Unwatched),
-            // Whoever says so watches it again.
+            // Only a process that watches the task reports this.
             Turn::Running => {
                 self.away.take_if(|away| *away == Activity::Unwatched);
                 self.holds = None;

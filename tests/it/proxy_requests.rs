@@ -285,7 +285,9 @@ fn a_restarted_server_hears_again_what_a_host_watches() {
     host.request("resources/subscribe", &json!({"uri": "x:1"}));
     host.wait(|message| message["method"] == "notifications/resources/updated");
     restart.send_replace(2);
-    until("it is told again", || *subscribed.borrow() == 2);
+    until("the new session has the subscription", || {
+        *subscribed.borrow() == 2
+    });
     host.close();
 }
 

@@ -9,10 +9,11 @@ use longhaul::{
         State, Tab, TerminalCommand, UserInput, View, next_wake, update,
     },
     domain::{
-        Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEvent,
-        IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig, NotifyLevel,
-        OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName, SessionDriver,
-        SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView, Turn, Wall,
+        Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEntry,
+        HistoryEvent, IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig,
+        NotifyLevel, OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName,
+        SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
+        Turn, Wall,
     },
 };
 
@@ -781,7 +782,7 @@ fn history_is_asked_once_for_each_time_more_is_on_disk() {
 fn a_history_read_twice_is_held_once_and_bounded() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
-    let entry = |seq: u64| longhaul::domain::HistoryEntry {
+    let entry = |seq: u64| HistoryEntry {
         seq,
         at: Wall(NOW),
         attempt: 1,
@@ -801,11 +802,8 @@ fn a_history_read_twice_is_held_once_and_bounded() {
     assert!(screen.draw().contains("1,000 older lines are not shown"));
 }
 
-#[test]
-fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
-    let mut screen = Screen::new(WIDE, colour());
-    news(&mut screen, morning().remove(3));
-    let entry = longhaul::domain::HistoryEntry {
+fn error_logged(data: String) -> HistoryEntry {
+    HistoryEntry {
         seq: 1,
         at: Wall(NOW),
         attempt: 1,
@@ -813,9 +811,16 @@ fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
         what: HistoryEvent::Log {
             level: LogLevel::Error,
             logger: None,
-            data: "Traceback:\n\tFile \"a.py\"\nValueError: no\n".to_owned(),
+            data,
         },
-    };
+    }
+}
+
+#[test]
+fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
+    let mut screen = Screen::new(WIDE, colour());
+    news(&mut screen, morning().remove(3));
+    let entry = error_logged("Traceback:\n\tFile \"a.py\"\nValueError: no\n".to_owned());
     screen.event(history_read(id("q7m2xk"), vec![entry]));
     screen.keys("enter ]");
     let drawn = screen.draw();
@@ -834,17 +839,7 @@ fn the_log_shows_a_message_on_the_lines_that_the_server_made() {
 fn a_log_line_taller_than_the_pane_shows_its_beginning() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
-    let entry = longhaul::domain::HistoryEntry {
-        seq: 1,
-        at: Wall(NOW),
-        attempt: 1,
-        event_id: None,
-        what: HistoryEvent::Log {
-            level: LogLevel::Error,
-            logger: None,
-            data: format!("begin {} end", "row ".repeat(2000)),
-        },
-    };
+    let entry = error_logged(format!("begin {} end", "row ".repeat(2000)));
     screen.event(history_read(id("q7m2xk"), vec![entry]));
     screen.keys("enter ] w");
     let drawn = screen.draw();

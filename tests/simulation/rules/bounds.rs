@@ -139,9 +139,12 @@ fn keeps_eight_megabytes_of_tools_and_counts_the_rest() {
 
 /// A question on the stream of the call.
 fn asks(bench: &mut Bench, call: ExchangeId, id: usize, message: &str) {
-    let data = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create",
-        "params": {"message": message, "requestedSchema": {"type": "object", "properties": {}}}});
-    bench.bring(call, event(&format!("q{id}"), &data));
+    bench.bring(call, event(&format!("q{id}"), &question(id, message)));
+}
+
+fn question(id: usize, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create",
+        "params": {"message": message, "requestedSchema": {"type": "object", "properties": {}}}})
 }
 
 /// The answers that went out.
@@ -164,9 +167,7 @@ fn each_call_may_number_its_questions_from_0() {
         })));
         let (call, request_id) = bench.last_post("tools/call");
         bench.bring(call, opened());
-        let question = json!({"jsonrpc": "2.0", "id": 0, "method": "elicitation/create",
-            "params": {"message": "yes?", "requestedSchema": {"type": "object", "properties": {}}}});
-        bench.bring(call, event(&format!("q{number}"), &question));
+        bench.bring(call, event(&format!("q{number}"), &question(0, "yes?")));
         let reply = bench.sent.last().unwrap().1;
         bench.bring(reply, opened());
         bench.bring(reply, ExchangeEvent::Ended);

@@ -907,7 +907,7 @@ fn a_paused_run_resumes_where_it_stopped() {
     within_deadline(async {
         let (dir, server) = start().await;
         let client = Client::open(&server).await;
-        let mut call = client.call(1, TOOL, processing("p", 1000, 500)).await;
+        let mut call = client.call(1, TOOL, processing("p", 1000, 2000)).await;
         call.until(|event| event.progress() == Some(5)).await;
         let list = async |id| {
             let client_id = json!({"client_id": "p"});
@@ -2369,7 +2369,7 @@ fn the_faults_reach_modern_streams_too() {
             ("drop", Fault::DropAfterNext),
             ("cut", Fault::Cut { seconds: 0 }),
         ] {
-            let params = json!({"name": TOOL, "arguments": processing(client_id, 1_000_000, 50)});
+            let params = json!({"name": TOOL, "arguments": processing(client_id, 1_000_000, 500)});
             let mut stream = Sse {
                 response: modern.post(1, "tools/call", params).await,
                 rest: String::new(),

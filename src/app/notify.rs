@@ -167,7 +167,7 @@ pub(super) fn announce(state: &mut State, task_row: &TaskRow, before: (Group, St
 }
 
 fn set_title(state: &mut State) {
-    if !state.setup.settings.notify.title {
+    if state.setup.settings.notify.no_title {
         return;
     }
     let Counts { needs, running, .. } = state.totals.counts;

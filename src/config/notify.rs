@@ -21,7 +21,7 @@ impl Parser<'_> {
                 "desktop" => set(&mut notify.desktop, self.one_of(name, value)),
                 "desktop_by" => notify.desktop_by = self.one_of(name, value),
                 "progress" => notify.progress = self.boolean(name, value),
-                "title" => set(&mut notify.title, self.boolean(name, value)),
+                "title" => notify.no_title = self.boolean(name, value) == Some(false),
                 "tmux_passthrough" => {
                     notify.tmux_passthrough = self.boolean(name, value).unwrap_or_default();
                 }

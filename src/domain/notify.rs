@@ -87,7 +87,7 @@ pub enum OverallProgress {
 }
 
 /// The `[notify]` section of the config file, except for the hook command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotifyConfig {
     /// When to ring the bell.
     pub bell: NotifyLevel,
@@ -97,21 +97,8 @@ pub struct NotifyConfig {
     pub desktop_by: Option<DesktopProtocol>,
     /// Whether to show progress in the taskbar; detected from the terminal if absent.
     pub progress: Option<bool>,
-    /// Whether to set the window title.
-    pub title: bool,
+    /// Whether to leave the window title alone.
+    pub no_title: bool,
     /// Whether to wrap sequences for tmux passthrough.
     pub tmux_passthrough: bool,
-}
-
-impl Default for NotifyConfig {
-    fn default() -> Self {
-        Self {
-            bell: NotifyLevel::default(),
-            desktop: NotifyLevel::default(),
-            desktop_by: None,
-            progress: None,
-            title: true,
-            tmux_passthrough: false,
-        }
-    }
 }

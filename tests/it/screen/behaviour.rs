@@ -1576,7 +1576,7 @@ fn respects_disabled_notifications() {
     screen.state.setup.settings.notify = NotifyConfig {
         bell: NotifyLevel::NeedsYou,
         desktop: NotifyLevel::Off,
-        title: false,
+        no_title: true,
         ..NotifyConfig::default()
     };
     screen.todo.clear();

@@ -58,7 +58,7 @@ impl Default for Setup {
 }
 
 /// Colors, character set and animation, chosen by the terminal's capabilities and the user's flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// The color depth.
     pub colour: ColorDepth,
@@ -66,19 +66,8 @@ pub struct Look {
     pub theme: ThemeName,
     /// Draw with ASCII characters only.
     pub ascii: bool,
-    /// Whether animations are enabled.
-    pub motion: bool,
-}
-
-impl Default for Look {
-    fn default() -> Self {
-        Self {
-            colour: ColorDepth::Ansi16,
-            theme: ThemeName::default(),
-            ascii: false,
-            motion: true,
-        }
-    }
+    /// Show nothing that moves.
+    pub no_motion: bool,
 }
 
 /// Servers found in the configuration of other MCP clients.

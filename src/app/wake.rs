@@ -35,7 +35,8 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
         if ages(state) {
             wakes.push(next_step(now.mono, SECOND_MS));
         }
-        if state.setup.look.motion && state.window != WindowFocus::Lost && has_animation(state) {
+        if !state.setup.look.no_motion && state.window != WindowFocus::Lost && has_animation(state)
+        {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }

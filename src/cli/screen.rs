@@ -163,7 +163,7 @@ pub(super) fn show(
         colour: able.colour,
         theme: config.theme.unwrap_or_default(),
         ascii: context.global.ascii || !able.is_unicode,
-        motion: !context.global.no_motion,
+        no_motion: context.global.no_motion,
     };
     let setup = Setup {
         session: context.paths.session().to_owned(),

@@ -1,9 +1,10 @@
 /// How many colors the terminal can show, fewest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
     /// No colors: only bold, underline and reverse.
     Mono,
     /// The 16 colors of the user's terminal theme.
+    #[default]
     Ansi16,
     /// The xterm palette of 256 colors.
     Ansi256,

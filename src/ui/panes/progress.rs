@@ -246,11 +246,11 @@ fn wave(width: u16, value: f64, state: &State, task_row: &TaskRow, now: Stamp) -
     if width < LEAST_BAR || !task_row.is_moving() {
         return BarShape::Wave { at: None };
     }
-    let step = if state.setup.look.motion {
-        now.mono.0 / FRAME_MS
-    } else {
+    let step = if state.setup.look.no_motion {
         // With animations off, the position follows the count, so that progress is still visible.
         text::whole_part(value)
+    } else {
+        now.mono.0 / FRAME_MS
     };
     let at = step % u64::from(width.saturating_sub(2).max(1));
     BarShape::Wave {

@@ -985,7 +985,7 @@ fn the_screen_wakes_only_for_what_changes() {
     screen.event(Event::Input(UserInput::FocusLost));
     assert_eq!(wait(&screen), Some(1_000));
     screen.event(Event::Input(UserInput::FocusGained));
-    screen.state.setup.look.motion = false;
+    screen.state.setup.look.no_motion = true;
     assert_eq!(wait(&screen), Some(1_000));
     screen.keys("Z");
     assert_eq!(wait(&screen), None);

@@ -798,7 +798,7 @@ pub(crate) fn ascii() -> Look {
     Look {
         colour: ColorDepth::Mono,
         ascii: true,
-        motion: false,
+        no_motion: true,
         ..Look::default()
     }
 }

@@ -200,7 +200,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
         note_trouble(&mut trouble, &news);
         let todo = app::update_all(state, news, now);
         follow_up(surface, backstage, state, todo, now).await?;
-        if let Some(note) = state.exit_note() {
+        if let Some(note) = state.exit.note.as_ref() {
             return Ok(trouble.unwrap_or_else(|| Outcome {
                 note: note.clone(),
                 exit: 0,

@@ -26,5 +26,5 @@ pub struct Exit {
     /// Whether the keeper stops with it.
     pub(super) stops_keeper: bool,
     /// What to print after the screen has closed; set once the program quits.
-    pub(super) note: Option<ExitNote>,
+    pub note: Option<ExitNote>,
 }

@@ -13,7 +13,7 @@ use super::{
     alerts::{AlertState, WindowFocus},
     detail_pane::DetailPane,
     dialogs::{Dialogs, Overlay},
-    event::{Command, ConfigReread, ExitNote, Setup, TerminalCommand},
+    event::{Command, ConfigReread, Setup, TerminalCommand},
     exit::Exit,
     keymap::Scope,
     list::TaskList,
@@ -175,16 +175,6 @@ impl State {
             _ => return,
         };
         drawn.get_or_insert(now.mono);
-    }
-
-    /// What to print after the screen has closed; set once the program quits.
-    pub fn exit_note(&self) -> Option<&ExitNote> {
-        self.exit.note.as_ref()
-    }
-
-    /// Looks up a task.
-    pub fn task(&self, id: &TaskId) -> Option<&TaskRow> {
-        self.tasks.get(id)
     }
 
     /// The task under the cursor.

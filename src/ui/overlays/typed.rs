@@ -125,7 +125,8 @@ pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
     let theme = window.theme;
     let columns = window.columns();
     let tool = state
-        .task(&form.task)
+        .tasks
+        .get(&form.task)
         .map(|task_row| &task_row.view.task.tool);
     let tool = tool.map_or(Span::raw(""), |tool| theme.span(tool.as_str(), Role::Dim));
     window.put(0, 0, tool);

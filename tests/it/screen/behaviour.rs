@@ -110,7 +110,7 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
         line: "quit: 1 continues; to open the list again: `longhaul`".to_owned(),
         stops_keeper: false,
     };
-    assert_eq!(screen.state.exit_note(), Some(&note));
+    assert_eq!(screen.state.exit.note.as_ref(), Some(&note));
     assert_eq!(screen.todo.last(), Some(&Command::Quit(note)));
     assert_eq!(next_wake(&screen.state, screen.now), None);
 }
@@ -119,10 +119,10 @@ fn quits_at_once_when_safe_and_tells_how_to_resume() {
 fn leaving_what_would_die_asks_and_a_second_ctrl_c_leaves() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("ctrl-c");
-    assert!(screen.state.exit_note().is_none());
+    assert!(screen.state.exit.note.is_none());
     assert!(screen.draw().contains("LOST      pd6xw8"));
     screen.keys("ctrl-c");
-    assert!(screen.state.exit_note().is_some());
+    assert!(screen.state.exit.note.is_some());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn ctrl_c_leaves_from_inside_a_form() {
     let mut screen = Screen::new(WIDE, colour());
     news(&mut screen, morning().remove(3));
     screen.keys("R").type_in("x").keys("ctrl-c");
-    assert!(screen.state.exit_note().is_some());
+    assert!(screen.state.exit.note.is_some());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn quitting_waits_for_calls_that_would_end_and_can_be_undone() {
     screen.keys("q").wait(500).keys("w");
     let dying = settled(morning().remove(6), Status::Completed, 0);
     news(&mut screen, dying);
-    assert!(screen.state.exit_note().is_some());
+    assert!(screen.state.exit.note.is_some());
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn cancel_all_and_leave_waits_for_proof_but_not_for_ever() {
         .filter(|ask| matches!(ask, SessionRequest::Cancel(_)))
         .count();
     assert_eq!(cancelled, 5);
-    assert!(screen.state.exit_note().is_none());
+    assert!(screen.state.exit.note.is_none());
     screen.wait(5_000);
-    assert!(screen.state.exit_note().is_some());
+    assert!(screen.state.exit.note.is_some());
 }
 
 #[test]
@@ -177,7 +177,12 @@ fn a_viewer_leaves_freely() {
     })));
     screen.keys("q");
     assert_eq!(
-        screen.state.exit_note().map(|note| note.line.as_str()),
+        screen
+            .state
+            .exit
+            .note
+            .as_ref()
+            .map(|note| note.line.as_str()),
         Some("process 77 keeps running the calls; to watch again: `longhaul`")
     );
 }
@@ -199,7 +204,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
                     (title, left) = (Some(of), heads.count + heads.paused);
                 }
                 ListRow::Task(id) => {
-                    let task_row = screen.state.task(id).unwrap();
+                    let task_row = screen.state.tasks.get(id).unwrap();
                     let task = &task_row.view.task;
                     assert!(match title.unwrap() {
                         GroupTitle::Need(group) => task_row.listed_group == *group,
@@ -226,7 +231,9 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     let done = |screen: &Screen| {
         let rows = screen.state.list.rows.iter();
         rows.filter(|line| match line {
-            ListRow::Task(id) => screen.state.task(id).unwrap().listed_group == Group::Finished,
+            ListRow::Task(id) => {
+                screen.state.tasks.get(id).unwrap().listed_group == Group::Finished
+            }
             ListRow::Heading(..) => false,
         })
         .count()
@@ -403,7 +410,7 @@ fn failed_and_lost_tasks_need_you_until_you_choose() {
             "{name}"
         );
         assert!(
-            screen.state.task(&id(name)).unwrap().ended_unseen(),
+            screen.state.tasks.get(&id(name)).unwrap().ended_unseen(),
             "{name}"
         );
         screen.go_to(name).keys("enter").wait(500);
@@ -418,7 +425,7 @@ fn failed_and_lost_tasks_need_you_until_you_choose() {
         );
         screen.keys("esc").go_to("q7m2xk").wait(2_000);
         assert_eq!(
-            screen.state.task(&id(name)).unwrap().listed_group,
+            screen.state.tasks.get(&id(name)).unwrap().listed_group,
             Group::Finished
         );
     }
@@ -901,7 +908,7 @@ fn pasted_text_is_never_keys() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.todo.clear();
     screen.type_in("qxyD\u{3}\ny");
-    assert!(screen.state.exit_note().is_none());
+    assert!(screen.state.exit.note.is_none());
     assert_eq!(asks(&screen), []);
     // Some scripts need letters without a shape.
     screen.keys("/").type_in("two\nlines\u{1b}[31m\u{200c}");
@@ -1368,7 +1375,7 @@ fn esc_goes_back_layer_by_layer_and_never_out() {
         screen.keys("esc");
     }
     assert_eq!(screen.state.detail.focus, Focus::List);
-    assert!(screen.state.exit_note().is_none());
+    assert!(screen.state.exit.note.is_none());
     assert!(answer(&screen).contains("press q to quit"));
 }
 
@@ -1788,7 +1795,7 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
         screen.wait(1);
         news(&mut screen, view.clone());
     }
-    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    let task_row = screen.state.tasks.get(&id("q7m2xk")).unwrap();
     assert_eq!(task_row.pace.rate(screen.now), None);
     // Another attempt starts over too.
     for value in [48.2, 48.4, 48.6, 48.8] {
@@ -1796,12 +1803,12 @@ fn steps_that_come_in_a_burst_after_a_break_make_no_rate() {
         screen.wait(1_000);
         news(&mut screen, view.clone());
     }
-    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    let task_row = screen.state.tasks.get(&id("q7m2xk")).unwrap();
     assert!(task_row.pace.rate(screen.now).unwrap() < 1.0);
     view.task.attempts[0].number = 2;
     view.task.progress = progress(49.0, Some(50.0), None);
     news(&mut screen, view);
-    let task_row = screen.state.task(&id("q7m2xk")).unwrap();
+    let task_row = screen.state.tasks.get(&id("q7m2xk")).unwrap();
     assert_eq!(task_row.pace.rate(screen.now), None);
 }
 
@@ -1846,7 +1853,7 @@ fn does_not_assume_a_dead_driver_continues() {
     screen.event(Event::Session(SessionEvent::Undriven));
     assert!(!screen.draw().contains("process 77 drives"));
     screen.keys("q");
-    assert!(screen.state.exit_note().is_none());
+    assert!(screen.state.exit.note.is_none());
     assert!(screen.draw().contains("LOST      pd6xw8"));
 }
 
@@ -3039,14 +3046,21 @@ fn a_page_is_closed_only_by_the_keys_that_close() {
     assert_eq!(screen.state.dialogs.stack.len(), 1);
     assert_eq!(answer(&screen), "press j or k to scroll, Esc to close");
     screen.keys("q");
-    assert!(screen.state.dialogs.stack.is_empty() && screen.state.exit_note().is_none());
+    assert!(screen.state.dialogs.stack.is_empty() && screen.state.exit.note.is_none());
 }
 
 #[test]
 fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
     let mut screen = Screen::morning(WIDE, colour());
     let saved = |screen: &mut Screen, name: &str, seq: u64| {
-        let mut view = screen.state.task(&id(name)).unwrap().view.as_ref().clone();
+        let mut view = screen
+            .state
+            .tasks
+            .get(&id(name))
+            .unwrap()
+            .view
+            .as_ref()
+            .clone();
         view.saved_seq = seq;
         screen.news(view);
     };

@@ -265,7 +265,7 @@ proptest! {
         for step in &steps {
             take(&mut screen, step);
             if let Some(cursor) = &screen.state.list.cursor {
-                let task_row = screen.state.task(cursor);
+                let task_row = screen.state.tasks.get(cursor);
                 prop_assert!(task_row.is_some_and(|task_row| task_row.view.task.forgotten_at.is_none())
                     || screen.state.list.rows.is_empty(), "the cursor is on {cursor}");
                 let line = screen.state.list.rows.get(screen.state.list.cursor_row);

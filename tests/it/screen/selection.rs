@@ -22,7 +22,7 @@ fn the_selected_item_of_a_dialog_stays_selected() {
     screen.keys("enter");
     let cancels = |ask: &SessionRequest| matches!(ask, SessionRequest::Cancel(_));
     assert!(!asks(&screen).iter().any(cancels));
-    assert!(screen.state.exit_note().is_some());
+    assert!(screen.state.exit.note.is_some());
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn clears_marks_only_of_tasks_the_key_acted_on() {
     );
     assert_eq!(screen.state.list.marks.len(), 4);
     let has_ended = |name: &TaskId| {
-        let task = screen.state.task(name);
+        let task = screen.state.tasks.get(name);
         task.is_some_and(|task_row| task_row.view.task.status.is_settled())
     };
     assert!(screen.state.list.marks.iter().all(has_ended));

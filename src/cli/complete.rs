@@ -302,7 +302,7 @@ impl Finder {
 
     fn sessions(&self) -> Option<Candidates> {
         let all = self.paths()?.all().ok()?.into_iter();
-        let name = |paths: Paths| (paths.session().to_owned(), String::new());
+        let name = |paths: Paths| (paths.session.clone(), String::new());
         Some(all.map(name).collect())
     }
 

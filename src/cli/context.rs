@@ -108,7 +108,7 @@ impl Context<'_> {
 
     /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
     pub(super) fn flags(&self) -> String {
-        self.flags_to(self.paths.session(), &self.default_session)
+        self.flags_to(&self.paths.session, &self.default_session)
     }
 
     /// Options that select `session` in a command whose default session is `default`.
@@ -145,14 +145,14 @@ impl Context<'_> {
     /// Every other session that can be read, with its name; used only for hints.
     pub(super) fn other_sessions(&self) -> Vec<(String, Reader)> {
         let all = self.paths.all().unwrap_or_default().into_iter();
-        let others = all.filter(|it| it.session() != self.paths.session());
-        let open = |paths: Paths| Some((paths.session().to_owned(), Reader::open(&paths).ok()?));
+        let others = all.filter(|it| it.session != self.paths.session);
+        let open = |paths: Paths| Some((paths.session.clone(), Reader::open(&paths).ok()?));
         others.filter_map(open).collect()
     }
 
     /// The message for a task that is not in this session; names the session that has it, if any.
     fn task_not_found(&self, prefix: &str) -> String {
-        let here = self.paths.session();
+        let here = &self.paths.session;
         let has_it =
             |reader: &mut Reader| !matches!(reader.task(prefix), Ok(Lookup::None) | Err(_));
         let found = self
@@ -191,8 +191,8 @@ impl Context<'_> {
         // Without a host, whatever the configuration says: it runs on this machine.
         let words = ["--host=", "keeper", "run", "--background", "--session"];
         let words = words.map(OsString::from);
-        let session = OsString::from(self.paths.session());
-        let dir = [OsString::from("--state-dir"), self.paths.dir().into()];
+        let session = OsString::from(&self.paths.session);
+        let dir = [OsString::from("--state-dir"), self.paths.dir.clone().into()];
         Ok(ProcessRole::Client(KeeperCommand {
             program,
             args: words.into_iter().chain([session]).chain(dir).collect(),

@@ -428,7 +428,7 @@ pub(super) fn notify_drivers(context: &Context<'_>) {
     };
     let mut sessions = context.paths.all().unwrap_or_default();
     // The demo ignores the configuration.
-    sessions.retain(|paths| cfg!(not(feature = "demo")) || paths.session() != DEMO_SESSION);
+    sessions.retain(|paths| cfg!(not(feature = "demo")) || paths.session != DEMO_SESSION);
     let server_configs = config::server_configs(config.servers);
     let sent = block_on(async {
         let requests = sessions

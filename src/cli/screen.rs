@@ -166,7 +166,7 @@ pub(super) fn show(
         no_motion: context.global.no_motion,
     };
     let setup = Setup {
-        session: context.paths.session().to_owned(),
+        session: context.paths.session.clone(),
         reopens_with: options.reopens_with.clone(),
         flags: context.flags(),
         is_demo: options.is_demo,

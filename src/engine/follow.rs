@@ -64,7 +64,7 @@ pub(super) async fn follow(
         },
         _ = &mut own.leaving => return Some(Ending::Left),
     };
-    let contract = options.paths.contract();
+    let contract = options.paths.contract;
     let ours = if options.purpose == SessionPurpose::Proxy {
         Hello::of_follower(contract)
     } else {
@@ -101,7 +101,7 @@ pub(super) async fn follow_host(
     let Ok(Some(Ok(hello))) = hello else {
         return Err(tunnel.reason().await);
     };
-    let contract = options.paths.contract();
+    let contract = options.paths.contract;
     if !is_understood(&hello, contract) {
         return Err(TunnelError::Refused {
             host: host.name.clone(),
@@ -355,12 +355,10 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
         let stream = UnixStream::connect(paths.socket()).await.ok()?;
         let mut lines = lines_of(Either::Left(stream));
         let hello = lines.next().await?.ok()?;
-        if !is_understood(&hello, paths.contract()) {
+        if !is_understood(&hello, paths.contract) {
             return None;
         }
-        send(&mut lines, &Hello::ours(paths.contract()))
-            .await
-            .ok()?;
+        send(&mut lines, &Hello::ours(paths.contract)).await.ok()?;
         say(&mut lines, OWN_SERVER, what).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             if let Ok(SessionEvent::Response {
@@ -391,11 +389,11 @@ pub struct DriverSnapshot {
 pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
     let mut snapshot = DriverSnapshot::default();
     let mut stream = std::os::unix::net::UnixStream::connect(paths.socket()).ok()?;
-    let hello = serde_json::json!(Hello::ours(paths.contract()));
+    let hello = serde_json::json!(Hello::ours(paths.contract));
     stream.set_read_timeout(Some(PICTURE_WITHIN)).ok()?;
     writeln!(stream, "{hello}").ok()?;
     let mut lines = std::io::BufReader::new(stream).lines();
-    if !is_understood(&lines.next()?.ok()?, paths.contract()) {
+    if !is_understood(&lines.next()?.ok()?, paths.contract) {
         return None;
     }
     for line in lines.map_while(Result::ok) {

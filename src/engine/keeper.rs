@@ -156,7 +156,7 @@ fn replace_other(paths: &Paths) -> Result<(), StartError> {
     let Ok(Some(status)) = keeper_status(paths) else {
         return Ok(());
     };
-    let ours = paths.contract();
+    let ours = paths.contract;
     if status.contract == ours {
         return Ok(());
     }

@@ -44,11 +44,14 @@ fn wanted_dir(state_dir: Option<PathBuf>) -> StoreResult<PathBuf> {
 /// The files of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
-    dir: PathBuf,
-    session: String,
+    /// The state directory, without symlinks.
+    pub dir: PathBuf,
+    /// The name of the session.
+    pub session: String,
     /// The sockets' path without the contract and the extension.
     socket_stem: PathBuf,
-    contract: u32,
+    /// The contract that this program speaks.
+    pub contract: u32,
 }
 
 impl Paths {
@@ -97,11 +100,6 @@ impl Paths {
         self
     }
 
-    /// The contract that this program speaks.
-    pub fn contract(&self) -> u32 {
-        self.contract
-    }
-
     /// The contracts that a keeper serves, the newest first: its own and the one before.
     pub fn served_contracts(&self) -> impl Iterator<Item = u32> + use<> {
         let oldest = self.contract.saturating_sub(1).max(OLDEST_SERVED);
@@ -116,16 +114,6 @@ impl Paths {
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
         let socket_stem = dir.join("sessions").join(session);
         Ok(Self::at(dir, session, socket_stem))
-    }
-
-    /// The name of the session.
-    pub fn session(&self) -> &str {
-        &self.session
-    }
-
-    /// The state directory, without symlinks.
-    pub fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// The session file.

@@ -32,7 +32,7 @@ pub(super) fn free_place(paths: &Paths, now: Wall) -> PathBuf {
     let tails = (1_u32..).map(|number| format!("-{number}"));
     let places = std::iter::once(String::new()).chain(tails).map(|tail| {
         // No session can have this name: session names have no upper-case letters.
-        let name = format!("{}.damaged-{stamp}{tail}.db", paths.session());
+        let name = format!("{}.damaged-{stamp}{tail}.db", &paths.session);
         paths.sessions_dir().join(name)
     });
     let is_free = |place: &PathBuf| {

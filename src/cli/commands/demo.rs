@@ -140,7 +140,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> CliResult {
     // Fails before anything is started.
     screen::check(context)?;
     let exe = std::env::current_exe().map_err(CliError::bug("find the longhaul executable"))?;
-    let state: OsString = context.paths.dir().into();
+    let state: OsString = context.paths.dir.clone().into();
     let args = ["demo", "--serve", "--background", "--state-dir"].map(OsString::from);
     let args: Vec<OsString> = args.into_iter().chain([state]).collect();
     let running = demo::start_in_background(dir, &exe, &args)?;
@@ -169,7 +169,7 @@ fn open(context: &mut Context<'_>, dir: &Path) -> CliResult {
     let extra = screen::ScreenOptions {
         reopens_with: format!(
             "longhaul demo{}",
-            context.flags_to(context.paths.session(), args::DEMO_SESSION)
+            context.flags_to(&context.paths.session, args::DEMO_SESSION)
         ),
         servers,
         requests: calls

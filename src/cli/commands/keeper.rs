@@ -122,7 +122,7 @@ fn report(
 ) -> CliResult {
     let document = json!({ "keeper": status.map(documents::keeper) });
     let Some(status) = status else {
-        let session = context.paths.session();
+        let session = &context.paths.session;
         let next = match context.role()? {
             ProcessRole::Drive => "none is started, because keepers are switched off here",
             _ => "the next command that needs one starts it",

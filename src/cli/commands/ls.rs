@@ -176,7 +176,7 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
     let flags = context.flags_to(&name, &context.default_session);
     Some(format!(
         "no tasks in session {}; session {name} has {count}: `longhaul{flags} ls`",
-        context.paths.session()
+        &context.paths.session
     ))
 }
 

@@ -12,7 +12,7 @@ pub(in crate::cli) fn paths(context: &mut Context<'_>) -> CliResult {
     let paths = &context.paths;
     let rows = [
         ("config", config::path().unwrap_or_default()),
-        ("state", paths.dir().to_path_buf()),
+        ("state", paths.dir.clone()),
         ("session", paths.db()),
         ("lock", paths.lock()),
         ("socket", paths.socket()),

@@ -46,7 +46,7 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     let mut all = Vec::new();
     for paths in context.paths.all()? {
-        let (name, bytes, driver) = (paths.session(), paths.size(), DriverLock::holder(&paths));
+        let (name, bytes, driver) = (&paths.session, paths.size(), DriverLock::holder(&paths));
         let summary = summarize(&paths).map_err(|error| format!("could not {error}"));
         let count_of = |number: fn(&SessionSummary) -> usize| {
             summary
@@ -99,7 +99,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
     context.may_act()?;
     let all = context.paths.all()?;
     let found = |name: &String| {
-        let found = all.iter().find(|paths| paths.session() == name);
+        let found = all.iter().find(|paths| paths.session == *name);
         found.ok_or_else(|| {
             CliError::usage(format!(
                 "no session {name:?}; `longhaul sessions list{}` lists all sessions",
@@ -113,8 +113,8 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
     let mut results = Vec::new();
     let mut exit_code = code::OK;
     for paths in selected {
-        let (name, bytes) = (paths.session(), paths.size());
-        let kept = delete(paths, remove.force, &context.flags_to(paths.session(), "")).err();
+        let (name, bytes) = (&paths.session, paths.size());
+        let kept = delete(paths, remove.force, &context.flags_to(&paths.session, "")).err();
         let kept = kept.as_ref().map(CliError::message);
         if kept.is_some() {
             exit_code = code::REFUSED;

@@ -67,7 +67,7 @@ fn find_records(context: &Context<'_>, of: &str) -> CliResult<(TraceReader, Opti
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
         return Err(CliError::usage(format!(
             "no server or task \"{of}\" in session {}; `longhaul{} ls --all` lists the tasks",
-            context.paths.session(),
+            &context.paths.session,
             context.flags()
         )));
     }

@@ -119,7 +119,7 @@ pub(super) async fn drive(
         clients,
         stop: lifetime.as_ref().map(|it| Arc::clone(&it.stop)),
         since,
-        contract: options.paths.contract(),
+        contract: options.paths.contract,
         args: options.args.clone(),
         upgrades,
     };

@@ -214,7 +214,7 @@ impl Driver<'_> {
         };
         let state = KeeperState {
             format: FORMAT,
-            contract: self.paths.contract(),
+            contract: self.paths.contract,
             since_ms: self.lifetime.as_ref().map(|lifetime| lifetime.since.0),
             paused_at_ms: paused_at.0,
             configs: self.configs.clone(),

@@ -211,7 +211,7 @@ pub fn run_trial(paths: &Paths, obstacle: Option<&str>) -> std::io::Result<()> {
     if let Some(obstacle) = obstacle {
         return writeln!(&socket, "{}", text::clean_line(obstacle));
     }
-    let hello = serde_json::to_string(&Hello::ours(paths.contract()))?;
+    let hello = serde_json::to_string(&Hello::ours(paths.contract))?;
     writeln!(&socket, "{hello}")?;
     let (text, files) = passing::receive(&socket)?;
     let tried = parse(&text).and_then(|state| {

@@ -259,7 +259,7 @@ pub(super) fn sessions(context: &Context<'_>, checks: &mut Checks) {
         }
     };
     for paths in all {
-        checks.about(format!("session {}", paths.session()));
+        checks.about(format!("session {}", &paths.session));
         driver(&paths, checks);
         integrity(&paths, checks);
     }

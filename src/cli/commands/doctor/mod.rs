@@ -35,7 +35,7 @@ pub(in crate::cli) fn doctor(
         checks.add(Severity::Wrong, message, None);
     }
     files(context, &mut checks);
-    disk(context.paths.dir(), &mut checks);
+    disk(&context.paths.dir, &mut checks);
     configuration(context, &mut checks);
     keeper(context, &mut checks);
     sessions(context, &mut checks);

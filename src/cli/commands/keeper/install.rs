@@ -75,8 +75,8 @@ impl Service {
                 ServiceManager::Systemd
             },
             program,
-            state_dir: paths.dir().to_owned(),
-            session: paths.session().to_owned(),
+            state_dir: paths.dir.clone(),
+            session: paths.session.clone(),
             config: config.and_then(|path| std::path::absolute(path).ok()),
         })
     }

@@ -72,7 +72,7 @@ pub(super) fn upgrade(
 }
 
 fn none(context: &mut Context<'_>) -> CliResult {
-    let session = context.paths.session();
+    let session = &context.paths.session;
     let line =
         format!("no keeper is running for session {session}; the next one will use this version");
     context.answer(&json!({ "keeper": null }), &line)

@@ -29,7 +29,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
         )));
     }
     let unfinished = unfinished_tasks(context, name)?;
-    let here = context.paths.session();
+    let here = &context.paths.session;
     let has_tasks = unfinished.iter().any(|(session, _)| session == here);
     if let Some((session, count)) = unfinished.first().filter(|_| is_configured || has_tasks) {
         let tasks = text::plural(*count, "unfinished task");
@@ -56,7 +56,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
     let mut from: Vec<String> = is_configured.then_some(path.clone()).into_iter().collect();
     if !in_session.is_empty() && !has_tasks {
         match remove_from_session(context, name, &in_session) {
-            Ok(()) => from.push(format!("session {}", context.paths.session())),
+            Ok(()) => from.push(format!("session {}", &context.paths.session)),
             Err(fail) if is_configured => {
                 let line = format!("longhaul: {}", fail.message());
                 context.info(&line);
@@ -90,7 +90,7 @@ fn remove_from_session(
         return Err(CliError::usage(format!(
             "session {} still lists the server {name}, because longhaul is running in the background or in another \
              window; run `longhaul{} keeper stop`, or close that window, then run this again",
-            context.paths.session(),
+            &context.paths.session,
             context.flags()
         )));
     };
@@ -104,7 +104,7 @@ fn remove_from_session(
 
 /// The sessions with unfinished tasks on a server, and the number of those tasks in each.
 fn unfinished_tasks(context: &Context<'_>, name: &str) -> CliResult<Vec<(String, usize)>> {
-    let here = (context.paths.session().to_owned(), context.reader()?);
+    let here = (context.paths.session.clone(), context.reader()?);
     let is_unfinished = |task: &&Task| is_named(&task.server, name) && task.is_open();
     let mut found = Vec::new();
     for (session, mut reader) in std::iter::once(here).chain(context.other_sessions()) {

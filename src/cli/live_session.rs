@@ -50,7 +50,7 @@ pub(super) enum LiveEvent {
 
 pub(super) struct LiveSession {
     session: Session,
-    subscription: Subscription,
+    pub(super) subscription: Subscription,
     queue: VecDeque<SessionEvent>,
     /// A signal that [`Self::is_ready`] found.
     signal: Option<LiveEvent>,
@@ -200,11 +200,6 @@ impl LiveSession {
     pub(super) fn forget(&mut self, id: &TaskId) {
         self.tasks.remove(id);
         self.subscription.forget(id);
-    }
-
-    /// From now on there are no events of tasks and servers.
-    pub(super) fn ignore_views(&self) {
-        self.subscription.ignore_views();
     }
 
     /// Whether [`Self::next`] would return without waiting.

@@ -178,7 +178,7 @@ pub(super) fn show(
             takes_mouse,
             ..config.take_settings()
         },
-        viewer: viewer.as_ref().map(|viewer| viewer.program().to_owned()),
+        viewer: viewer.as_ref().map(|viewer| viewer.program.to_owned()),
         seed: random_bits(),
     };
     let opening = Opening {

@@ -19,7 +19,7 @@ const DEFAULT_COLS: usize = 80;
 
 /// Stdout and stderr of a command.
 pub(super) struct Terminal<'o> {
-    out: &'o mut dyn Write,
+    pub(super) out: &'o mut dyn Write,
     err: &'o mut dyn Write,
     /// The width of stdout, or `None` if it is not a terminal.
     pub(super) out_columns: Option<usize>,
@@ -165,11 +165,6 @@ impl<'o> Terminal<'o> {
         self.out.write_all(data)?;
         self.out.flush()?;
         Ok(())
-    }
-
-    /// The raw stdout writer.
-    pub(super) fn writer(&mut self) -> &mut dyn Write {
-        self.out
     }
 
     /// Prints a line on stderr, unless `--quiet` is set.

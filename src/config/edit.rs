@@ -5,7 +5,7 @@
 
 use std::{
     fs::{File, TryLockError},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -99,7 +99,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct ConfigEdit {
     /// As set by the user, for messages.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The file to write: the target if `path` is a symlink.
     target: PathBuf,
     /// The text that was read, to detect other changes.
@@ -146,11 +146,6 @@ impl ConfigEdit {
     pub(crate) fn has_server(&self, name: &str) -> bool {
         let servers = self.document.get("servers");
         servers.is_some_and(|servers| servers.get(name).is_some())
-    }
-
-    /// The path of the file, for messages.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Adds a new server after the existing ones.
@@ -368,7 +363,7 @@ fn at_position(table: &mut Table, position: isize) -> Option<&mut Table> {
 pub(crate) fn save_view(view: &View) -> Result<String, ConfigError> {
     let mut edit = ConfigEdit::open(path())?;
     edit.view(view);
-    let shown = edit.path().display().to_string();
+    let shown = edit.path.display().to_string();
     edit.save()?;
     Ok(format!("saved view {} in {shown}", view.name))
 }

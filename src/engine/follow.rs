@@ -154,7 +154,7 @@ async fn attend(
         pending,
     } = own;
     pending.keep_own();
-    let introduction = pending.introduction().map(|what| (OWN_SERVER, what));
+    let introduction = pending.introduction.clone().map(|what| (OWN_SERVER, what));
     let first: Vec<_> = opening_requests(options)
         .into_iter()
         .chain(introduction)

@@ -37,7 +37,7 @@ pub(super) struct PendingRequests {
     /// Requests up to this number were sent to a driver.
     sent: SessionRequestId,
     /// The last introduction of a host: the next driver has to know the host before its calls.
-    introduction: Option<SessionRequest>,
+    pub(super) introduction: Option<SessionRequest>,
 }
 
 impl PendingRequests {
@@ -77,11 +77,6 @@ impl PendingRequests {
     pub(super) fn is_awaited(&self, snapshots: &Snapshots) -> bool {
         let mut open = self.open.values();
         open.any(|asked| snapshots.has(asked.reader))
-    }
-
-    /// The last introduction of a host by this process.
-    pub(super) fn introduction(&self) -> Option<SessionRequest> {
-        self.introduction.clone()
     }
 
     /// The requester.

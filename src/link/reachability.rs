@@ -33,7 +33,8 @@ const OF_STREAM: (f64, f64) = (30.0, 115.0);
 /// The way to one server: connect failures back off here, for all its streams, with one prober.
 #[derive(Debug)]
 pub(super) struct Reachability {
-    down: Option<Down>,
+    /// The outage, if there is one.
+    pub(super) down: Option<Down>,
     refused_at: Option<Mono>,
     budget: Budget,
 }
@@ -123,11 +124,6 @@ impl Reachability {
             refused_at: None,
             budget: Budget::new(OF_LINK, now.mono),
         }
-    }
-
-    /// The outage, if there is one.
-    pub(super) fn down(&self) -> Option<&Down> {
-        self.down.as_ref()
     }
 
     /// Whether a request may go out now: freely when the way is open, one prober at a time when it is not.
@@ -315,7 +311,7 @@ mod tests {
         for _ in 0..8 {
             path.failed(at(0), "refused".into(), true, None, &mut rng);
         }
-        assert_eq!(path.down().unwrap().tries, 1);
+        assert_eq!(path.down.as_ref().unwrap().tries, 1);
         assert!(path.next_try().unwrap().0 <= 700);
     }
 

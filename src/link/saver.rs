@@ -21,14 +21,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The writes of one link: one at a time, numbered.
 #[derive(Debug, Default)]
 pub(super) struct Saver {
-    next: SaveToken,
+    /// The number of the write that will hold everything changed up to now.
+    pub(super) next_token: SaveToken,
     in_flight: Option<InFlight>,
     flush_every: Duration,
     /// The driver waits for everything to be on disk: writes are no longer delayed.
     is_hurried: bool,
     due: Option<Mono>,
     is_vital: bool,
-    failed: Option<String>,
+    /// Why the last write failed, until one succeeds.
+    pub(super) trouble: Option<String>,
     /// How much history and how many results are waiting to be saved, over all links.
     pub(super) unsaved: Unsaved,
     /// Since when nothing is read from servers because the unsaved results leave no room.
@@ -48,16 +50,11 @@ pub(super) struct InFlight {
 impl Saver {
     pub(super) fn new(is_record_dirty: bool) -> Self {
         Self {
-            next: 1,
+            next_token: 1,
             flush_every: FLUSH_EVERY,
             is_record_dirty,
             ..Self::default()
         }
-    }
-
-    /// The number of the write that will hold everything changed up to now.
-    pub(super) fn next_token(&self) -> SaveToken {
-        self.next
     }
 
     /// Something changed that can wait a little.
@@ -74,7 +71,7 @@ impl Saver {
 
     /// What has changed until now is written at once, except after a failed attempt.
     pub(super) fn save_now(&mut self, now: Mono) {
-        if self.failed.is_none() {
+        if self.trouble.is_none() {
             self.due = self.due.map(|due| due.min(now));
         }
     }
@@ -89,7 +86,7 @@ impl Saver {
     pub(super) fn urge(&mut self, now: Mono) {
         self.is_vital = true;
         // After a failure the retry keeps its delay, or a full disk would be hammered.
-        if self.failed.is_none() {
+        if self.trouble.is_none() {
             self.due = Some(now);
         } else {
             self.touch(now);
@@ -102,7 +99,7 @@ impl Saver {
         self.is_vital = true;
         self.touch(now);
         let soon = now.after(SOON);
-        if self.failed.is_none() {
+        if self.trouble.is_none() {
             self.due = self.due.map(|due| due.min(soon));
         }
     }
@@ -119,8 +116,8 @@ impl Saver {
 
     /// Hands a write out; returns its number and whether it is vital.
     pub(super) fn begin(&mut self, rows: Arc<Vec<Row>>) -> (SaveToken, bool) {
-        let token = self.next;
-        self.next += 1;
+        let token = self.next_token;
+        self.next_token += 1;
         self.due = None;
         let more = FLUSH_A_ROW.saturating_mul(u32::try_from(rows.len()).unwrap_or(u32::MAX));
         self.flush_every = FLUSH_EVERY.saturating_add(more).min(FLUSH_AT_LATEST);
@@ -131,22 +128,17 @@ impl Saver {
     /// The write under way is on disk; its rows come back to see what they were.
     pub(super) fn done(&mut self, token: SaveToken) -> Option<InFlight> {
         let flight = self.in_flight.take_if(|flight| flight.token == token)?;
-        self.failed = None;
+        self.trouble = None;
         Some(flight)
     }
 
     /// The write under way failed; its rows come back to be written again.
     pub(super) fn failed(&mut self, now: Mono, token: SaveToken, why: String) -> Option<InFlight> {
         let flight = self.in_flight.take_if(|flight| flight.token == token)?;
-        self.failed = Some(why);
+        self.trouble = Some(why);
         self.is_vital = true;
         self.due = Some(now.after(RETRY_AFTER));
         Some(flight)
-    }
-
-    /// Why the last write failed, until one succeeds.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.failed.as_deref()
     }
 
     /// Whether anything is not on disk yet.

@@ -268,7 +268,7 @@ impl PartUse {
                 let write = || File::create_new(&copy)?.write_all(&bytes);
                 write().map_err(ServiceError::Copy)?;
                 viewer.open_and_wait(&copy).map_err(ServiceError::Open)?;
-                Ok(format!("opened with {}", viewer.program()))
+                Ok(format!("opened with {}", viewer.program))
             }
         }
     }

@@ -49,8 +49,10 @@ pub(super) fn try_lock(path: &Path) -> StoreResult<Option<File>> {
 /// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct DriverLock {
-    file: File,
-    driven_until: Option<Wall>,
+    /// The open file that holds the lock. Whoever has a duplicate of it holds the lock too.
+    pub file: File,
+    /// When the last driver before this one gave a sign of life.
+    pub driven_until: Option<Wall>,
 }
 
 impl DriverLock {
@@ -75,20 +77,10 @@ impl DriverLock {
         Ok(Some(Self { file, driven_until }))
     }
 
-    /// When the last driver before this one gave a sign of life.
-    pub fn driven_until(&self) -> Option<Wall> {
-        self.driven_until
-    }
-
     /// Notes that this process drives the session now.
     pub fn note_driven(&self, now: Wall) {
         // Without it, the next driver shows a longer time as unwatched.
         let _ = self.file.set_modified(system_time(now));
-    }
-
-    /// The open file that holds the lock. Whoever has a duplicate of it holds the lock too.
-    pub fn file(&self) -> &File {
-        &self.file
     }
 
     /// Continues to hold the lock of a keeper whose program was replaced by this one.
@@ -206,13 +198,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let lock = DriverLock::try_take(&paths).unwrap().unwrap();
-        assert_eq!(lock.driven_until(), None);
+        assert_eq!(lock.driven_until, None);
         let last = Wall(1_700_000_000_000);
         lock.note_driven(last);
         // Nothing else is done when a process is killed.
         lock.file.unlock().unwrap();
         let next = DriverLock::try_take(&paths).unwrap().unwrap();
-        assert_eq!(next.driven_until(), Some(last));
+        assert_eq!(next.driven_until, Some(last));
         drop(lock);
     }
 

@@ -9,18 +9,14 @@ use super::browser;
 /// A program that opens files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
-    program: &'static str,
+    /// The name of the program.
+    pub program: &'static str,
 }
 
 impl Viewer {
     /// The desktop's opener; `None` over SSH or without a display.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         browser::desktop_opener(variable).map(|program| Self { program })
-    }
-
-    /// The name of the program.
-    pub fn program(&self) -> &str {
-        self.program
     }
 
     /// Opens a file and waits until the program exits.

@@ -77,7 +77,7 @@ fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> CliResult {
         cross_stream_replay: args.cross_stream_replay,
         idle_exit,
     };
-    demo::run_blocking(options, context.terminal.writer())?;
+    demo::run_blocking(options, &mut *context.terminal.out)?;
     Ok(code::OK)
 }
 

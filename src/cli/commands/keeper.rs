@@ -191,7 +191,7 @@ fn run(context: &mut Context<'_>, background: bool, inherits: bool) -> CliResult
             if background {
                 // The client that started it waits for this line.
                 let line = format!("{} {}", fail.code(), text::clean_line(fail.message()));
-                let out = context.terminal.writer();
+                let out = &mut *context.terminal.out;
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             }
         }
@@ -227,13 +227,13 @@ async fn drive(context: &mut Context<'_>, background: bool, inherited: Inherited
         SessionPurpose::Command,
     )?;
     // The engine does the work; this thread sleeps until something ends the keeper.
-    live.ignore_views();
+    live.subscription.ignore_views();
     loop {
         match live.next(context).await? {
             LiveEvent::Session(SessionEvent::Driver(SessionDriver { is_us, pid, .. })) => {
                 tracing::info!(pid, is_us, "keeper started");
                 if background {
-                    let out = context.terminal.writer();
+                    let out = &mut *context.terminal.out;
                     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
                     leave_terminal();
                     #[cfg(target_os = "linux")]

@@ -206,7 +206,7 @@ async fn serve(
             for effect in effects {
                 match effect {
                     Effect::ToHost(mut message) => {
-                        let out = context.terminal.writer();
+                        let out = &mut *context.terminal.out;
                         message.push('\n');
                         let is_written =
                             out.write_all(message.as_bytes()).and_then(|()| out.flush());

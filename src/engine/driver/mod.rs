@@ -143,7 +143,7 @@ pub(super) async fn drive(
     let unsettled = unsettled.count();
     let links = (inherited.state.links, inherited.programs);
     driver.restore_links(restored.links, &options.servers, links, now);
-    driver.restore_tasks(restored.tasks, lock.driven_until(), now);
+    driver.restore_tasks(restored.tasks, lock.driven_until, now);
     driver.begin(options, since, now);
     if let Some(client) = inherited.client {
         let status = KeeperStatus {

@@ -206,7 +206,7 @@ impl Driver<'_> {
         let guard = self.guard.capture();
         let (guard, pipe) = guard.unzip();
         let files = KeeperFiles {
-            lock: lock.file().try_clone().map_err(|_| no_file())?.into(),
+            lock: lock.file.try_clone().map_err(|_| no_file())?.into(),
             listener: listener.duplicate().ok_or_else(no_file)?,
             client: client.try_clone().map_err(|_| no_file())?.into(),
             guard: pipe,

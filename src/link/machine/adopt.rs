@@ -225,7 +225,7 @@ impl Link {
 
     /// They are in the list only once they are on disk.
     fn adopted(&mut self, ask: SessionRequestId, ids: Vec<TaskId>) {
-        let after = (!ids.is_empty()).then(|| self.saver.next_token());
+        let after = (!ids.is_empty()).then(|| self.saver.next_token);
         self.saver.urge(self.now.mono);
         self.answer_after(ask, Ok(SessionResponse::Adopted(ids)), after);
         self.gather();
@@ -267,7 +267,7 @@ impl Link {
             active.served = Some(served);
         }
         active.notice(now, "imported from the server".to_owned());
-        active.saving.held = Some(self.saver.next_token());
+        active.saving.held = Some(self.saver.next_token);
         self.index.add_server_task(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);

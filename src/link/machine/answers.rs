@@ -439,7 +439,7 @@ impl Link {
         active.set_control(now, None);
         active.task.notice = None;
         active.note_status(now, "paused", None);
-        active.saving.held = Some(self.saver.next_token());
+        active.saving.held = Some(self.saver.next_token);
         for attempt in &active.task.attempts {
             self.index.remove_request(&attempt.request_id);
         }
@@ -478,7 +478,7 @@ impl Link {
     /// Ends a task, or hands it to a person: on disk first, then on the screen.
     pub(super) fn conclude(&mut self, id: &TaskId, status: Status, error: Option<TaskError>) {
         let now = self.now;
-        let token = self.saver.next_token();
+        let token = self.saver.next_token;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

@@ -148,7 +148,7 @@ impl Link {
         }
         match page {
             // A portal or a proxy answers in place of the server.
-            Some(why) if awaits_message || self.reachability.down().is_some() => {
+            Some(why) if awaits_message || self.reachability.down.is_some() => {
                 self.announce_again();
                 self.mark_unreachable(why, false, None);
             }
@@ -232,7 +232,7 @@ impl Link {
             in_flight.kind,
             RequestKind::Discover | RequestKind::Handshake { .. } | RequestKind::LegacySse
         );
-        let is_down = self.reachability.down().is_some();
+        let is_down = self.reachability.down.is_some();
         if is_redirect && !opens_session || (is_redirect || is_gateway) && is_down {
             let message = format!("HTTP {}", refusal.status);
             self.mark_unreachable(message, false, refusal.retry_after);

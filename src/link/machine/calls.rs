@@ -59,7 +59,7 @@ impl Link {
         active.touch(self.now);
         self.retry_auth();
         // The intent goes to disk before anything else; with a session at hand the call follows in the same save.
-        let token = self.saver.next_token();
+        let token = self.saver.next_token;
         active.intent = Some(Intent {
             save: token,
             asks: vec![ask],
@@ -72,7 +72,7 @@ impl Link {
         self.answer_after(ask, Ok(SessionResponse::Started(id.clone())), Some(token));
         if is_queued
             && self.can_call(&id)
-            && self.reachability.down().is_none()
+            && self.reachability.down.is_none()
             && !self.waits_for_standalone(&id)
         {
             self.send_call(&id);
@@ -174,7 +174,7 @@ impl Link {
         let plan = self.plan_call(active, tool);
         let params = tool.map_or(Vec::new(), |tool| tool.header_values(&arguments));
         let own_client_id = format!("longhaul-{:016x}", self.rng.u64(..));
-        let (now, token) = (self.now, self.saver.next_token());
+        let (now, token) = (self.now, self.saver.next_token);
         self.forget_answered();
         let Some(active) = self.tasks.get_mut(id) else {
             return;

@@ -480,7 +480,7 @@ impl Link {
         }
         let is_due = Self::cancel_ends(active).is_some_and(|at| now.mono >= at);
         let is_in_contact =
-            self.connection == ConnectionState::Ready && self.reachability.down().is_none();
+            self.connection == ConnectionState::Ready && self.reachability.down.is_none();
         if is_due && is_in_contact {
             let name = &self.record.name;
             let message = format!("{name} has sent nothing about it since the cancel");

@@ -51,7 +51,7 @@ impl Link {
         let is_stateful = self.record.is_stateful();
         (is_stateful
             && self.connection == ConnectionState::Ready
-            && self.reachability.down().is_none()
+            && self.reachability.down.is_none()
             && has_stream())
         .then(|| self.in_flight.last_traffic.after(PING_AFTER))
     }
@@ -71,7 +71,7 @@ impl Link {
             // The next driver continues it for the hosts that are connected.
             && !self.is_listened_to()
             && self.connection == ConnectionState::Ready
-            && self.reachability.down().is_none()
+            && self.reachability.down.is_none()
             && self.in_flight.sent > 0
             && self.record.session.is_some();
         if may_end {

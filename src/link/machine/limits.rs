@@ -31,7 +31,7 @@ impl Link {
         let is_in_contact = active.is_out()
             || (active.follow.is_some() || active.served.is_some())
                 && self.connection == ConnectionState::Ready
-                && self.reachability.down().is_none();
+                && self.reachability.down.is_none();
         // The silence after a cancel is not a failure.
         let counts = is_in_contact && Self::cancel_ends(active).is_none();
         let idle = active.task.options.limits.idle.filter(|_| counts)?;

@@ -147,7 +147,7 @@ impl Link {
     }
 
     fn send_answer(&mut self, id: &TaskId, question: &Question) {
-        let (token, version) = (self.saver.next_token(), self.version_of(id));
+        let (token, version) = (self.saver.next_token, self.version_of(id));
         let active = self.tasks.get(id);
         let server_task = active.and_then(|active| active.task.server_task_id.clone());
         let (Some(answer), key) = (&question.answer, &question.key) else {

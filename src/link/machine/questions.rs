@@ -236,7 +236,7 @@ impl Link {
         way: QuestionSource,
         shared_with: Vec<TaskId>,
     ) {
-        let (now, token) = (self.now, self.saver.next_token());
+        let (now, token) = (self.now, self.saver.next_token);
         // What one call may answer by itself is still asked where another call's person wants to be asked.
         let policy_of = |id| self.tasks.get(id).map(|it| it.task.options.on_input);
         let policy = policy_of(id).unwrap_or_default();

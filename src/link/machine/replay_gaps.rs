@@ -97,7 +97,7 @@ impl Link {
                 .useless_rereads
                 .is_none_or(|times| times < USELESS_REREADS)
             && self.connection == ConnectionState::Ready
-            && self.reachability.down().is_none()
+            && self.reachability.down.is_none()
             && self.reachability.spend_spare(self.now);
         if !may_read {
             active.replay_gap = ReplayGap::Passing;

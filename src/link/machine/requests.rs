@@ -69,7 +69,7 @@ impl Link {
         self.saver.touch(self.now.mono);
         if is_lasting && outcome.is_ok() {
             self.save_vital();
-            let after = Some(self.saver.next_token());
+            let after = Some(self.saver.next_token);
             return self.answer_after(ask, outcome, after);
         }
         self.answer(ask, outcome);

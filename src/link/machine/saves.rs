@@ -193,7 +193,7 @@ impl Link {
 
     /// The words for refusing a new call while the disk fails.
     pub(super) fn disk_trouble(&self) -> Option<RequestError> {
-        self.saver.trouble().map(|why| {
+        self.saver.trouble.as_deref().map(|why| {
             RequestError::CannotSave(format!(
                 "not started: {why}; nothing was sent. Fix this, then try again"
             ))

@@ -100,7 +100,7 @@ impl Link {
                 }
             }
             next = earliest(next, self.limit_ends(active));
-            if can_ask && self.reachability.down().is_none() {
+            if can_ask && self.reachability.down.is_none() {
                 next = earliest(next, Self::cancel_ends(active));
             }
         }

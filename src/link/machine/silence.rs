@@ -335,7 +335,7 @@ impl Link {
     pub(super) fn suspect_connections(&mut self, why: String) {
         self.recheck_all();
         self.recheck_standalone();
-        if self.reachability.down().is_none() {
+        if self.reachability.down.is_none() {
             self.mark_unreachable(why, false, None);
         }
     }

@@ -24,7 +24,7 @@ const TOGETHER_MS: u64 = 50;
 impl Link {
     /// The server turned a call into a task: from here on it is polled by its id.
     pub(super) fn became_task(&mut self, id: &TaskId, kind: TaskKind, shape: TaskObject) {
-        let (now, token) = (self.now, self.saver.next_token());
+        let (now, token) = (self.now, self.saver.next_token);
         let is_bound = self.record.binds_tasks;
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -297,7 +297,7 @@ impl Link {
         let RequestKind::Poll(id) = kind else {
             return None;
         };
-        let is_last = self.in_flight.polls >= POLLS_AT_ONCE || self.reachability.down().is_some();
+        let is_last = self.in_flight.polls >= POLLS_AT_ONCE || self.reachability.down.is_some();
         let seq = self.tasks.get(id)?.task.seq;
         (!is_last).then(|| (id.clone(), seq))
     }

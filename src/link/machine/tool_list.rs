@@ -105,8 +105,8 @@ impl Link {
             self.record_changed();
         }
         // The next command finds a new server in the session file.
-        let is_saved = is_first && self.is_worth_saving() && self.saver.trouble().is_none();
-        let after = is_saved.then(|| self.saver.next_token());
+        let is_saved = is_first && self.is_worth_saving() && self.saver.trouble.is_none();
+        let after = is_saved.then(|| self.saver.next_token);
         if is_saved {
             self.saver.urge(self.now.mono);
         }

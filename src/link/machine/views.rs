@@ -29,7 +29,7 @@ impl Link {
     }
 
     fn server_view(&self) -> ServerView {
-        let state = match (&self.connection, self.reachability.down()) {
+        let state = match (&self.connection, &self.reachability.down) {
             (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
                 LinkState::NotStarted {
                     why: why.clone(),
@@ -104,10 +104,10 @@ impl Link {
         let last_byte = active.activity.last_byte.wall;
         let is_kept = active.recovery.kept.is_some();
         let is_polled = active.served.as_ref().is_some_and(|it| it.failures == 0);
-        if is_open || (is_kept || is_polled) && self.reachability.down().is_none() {
+        if is_open || (is_kept || is_polled) && self.reachability.down.is_none() {
             return Connectivity::Live { last_byte };
         }
-        if let Some(down) = self.reachability.down() {
+        if let Some(down) = &self.reachability.down {
             return Connectivity::Offline {
                 since: down.since.wall,
                 next: down.next_wall,

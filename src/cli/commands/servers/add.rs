@@ -58,7 +58,7 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
         if let Endpoint::Stdio(program) = &server.endpoint {
             edit.approve(name, program);
         }
-        let path = edit.path().display().to_string();
+        let path = edit.path.display().to_string();
         match edit.save() {
             // Most likely by a command that adds another server.
             Err(ConfigError::Changed(_)) if saves.next().is_some() => {}

@@ -48,7 +48,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
         let refusal = "not removed; rerun with --yes to remove it";
         must_confirm(context, args.yes, "remove it? y/N", refusal)?;
     }
-    let path = edit.path().display().to_string();
+    let path = edit.path.display().to_string();
     if is_configured {
         edit.save()?;
         notify_drivers(context);

@@ -350,7 +350,7 @@ impl Link {
 
     /// The calls whose answer is awaited, by the ids of their requests, which are their progress tokens too.
     pub fn calls(&self) -> impl Iterator<Item = (&String, &TaskId)> {
-        self.index.requests()
+        self.index.by_request.iter()
     }
 
     /// The task here that a call would repeat: the same id, or the same `--once` key.
@@ -367,7 +367,7 @@ impl Link {
     /// The session file knows these tasks of the server already, each with our task of it unless that is forgotten: what
     /// is adopted next is none of them.
     pub fn knows(&mut self, tasks: impl IntoIterator<Item = (String, Option<TaskId>)>) {
-        self.index.add_saved(tasks);
+        self.index.on_file.extend(tasks);
     }
 
     /// The revision of the session, or the modern one where that is all that is spoken.

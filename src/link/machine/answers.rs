@@ -228,7 +228,7 @@ impl Link {
     /// The answer to one of our requests, on whatever stream it came.
     fn responded(&mut self, request_id: &str, outcome: RpcOutcome<'_>) {
         let needed_advance = std::mem::replace(&mut self.schedule.needs_advance, true);
-        if let Some(id) = self.index.of_request(request_id).cloned() {
+        if let Some(id) = self.index.by_request.get(request_id).cloned() {
             self.note_served();
             return self.call_answered(&id, request_id, outcome);
         }
@@ -248,7 +248,7 @@ impl Link {
     /// The response to one of our requests was too large to read; its stream continues.
     pub(super) fn response_too_large(&mut self, request_id: &str, cap: usize) {
         self.schedule.needs_advance = true;
-        if let Some(id) = self.index.of_request(request_id).cloned() {
+        if let Some(id) = self.index.by_request.get(request_id).cloned() {
             self.call_too_large(&id, cap);
         } else if let Some((exchange, in_flight)) = self.in_flight.of_request(request_id) {
             self.close(exchange);
@@ -317,13 +317,13 @@ impl Link {
     }
 
     fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: RpcOutcome<'_>) {
-        self.index.remove_request(request_id);
+        self.index.by_request.remove(request_id);
         let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
         if active.served.is_some() {
             // A replay of what made it a task.
-            self.index.add_request(request_id.to_owned(), id.clone());
+            self.index.by_request.insert(request_id.to_owned(), id.clone());
             return;
         }
         active.went_out(self.now);
@@ -360,7 +360,7 @@ impl Link {
             CallOutcome::Task(kind, shape) => {
                 if kind == TaskKind::Core {
                     // Progress continues under the old token until the task ends.
-                    self.index.add_request(request_id.to_owned(), id.clone());
+                    self.index.by_request.insert(request_id.to_owned(), id.clone());
                 }
                 self.became_task(id, kind, *shape);
             }
@@ -441,7 +441,7 @@ impl Link {
         active.note_status(now, "paused", None);
         active.saving.held = Some(self.saver.next_token);
         for attempt in &active.task.attempts {
-            self.index.remove_request(&attempt.request_id);
+            self.index.by_request.remove(&attempt.request_id);
         }
         self.close_all(connections);
         self.save_vital();
@@ -514,7 +514,7 @@ impl Link {
         active.saving.held = Some(token);
         let attempts = active.task.attempts.iter();
         for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
-            self.index.remove_request(&attempt.request_id);
+            self.index.by_request.remove(&attempt.request_id);
         }
         self.close_all(connections);
         self.save_vital();

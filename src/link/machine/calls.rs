@@ -222,7 +222,7 @@ impl Link {
         });
         active.touch(now);
         (active.sending, active.saving.held) = (Some(token), Some(token));
-        self.index.add_request(request_id, id.clone());
+        self.index.by_request.insert(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
             active.stream = StreamState::Calling(exchange);
@@ -304,7 +304,7 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             let request_id = attempt.request_id.clone();
-            self.index.remove_request(&request_id);
+            self.index.by_request.remove(&request_id);
         }
         active.touch(self.now);
         if let Some(exchange) = exchange {
@@ -338,7 +338,7 @@ impl Link {
         active.task.status = Status::Running;
         active.touch(now);
         if let Some(old) = old {
-            self.index.remove_request(&old);
+            self.index.by_request.remove(&old);
         }
         self.close_all(connections);
         self.save_vital();

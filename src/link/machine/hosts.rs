@@ -143,7 +143,7 @@ impl Link {
         match message {
             // That of a call comes to the hosts with its task.
             Incoming::Progress { token, .. } => {
-                let is_of_call = self.index.of_request(token).is_some();
+                let is_of_call = self.index.by_request.get(token).is_some();
                 let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
                 Some(Recipient::HostOfRequest(ask))
             }

@@ -54,7 +54,7 @@ impl Link {
         let related = value
             .pointer("/_meta/io.modelcontextprotocol~1related-task/taskId")
             .and_then(|id| id.as_str());
-        let of_related = related.and_then(|id| self.index.of_server_task(id));
+        let of_related = related.and_then(|id| self.index.by_server_task.get(id));
         let way = QuestionSource::Request {
             id: raw_id.to_owned(),
             related_task: related.map(str::to_owned),

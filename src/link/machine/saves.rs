@@ -159,7 +159,7 @@ impl Link {
             let intent = self.tasks.get(&id).and_then(|it| it.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {
                 self.tasks.remove(&id);
-                self.index.remove_requests_of(&id);
+                self.index.by_request.retain(|_, of| *of != id);
                 self.saver.erasing.push(id.clone());
                 self.published.erased.push(id);
                 for ask in intent.asks {

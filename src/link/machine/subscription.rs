@@ -125,7 +125,7 @@ impl Link {
             .pointer("/notifications/taskIds")
             .and_then(|ids| ids.as_array());
         for server_task in accepted.into_iter().flatten().filter_map(|id| id.as_str()) {
-            let id = self.index.of_server_task(server_task);
+            let id = self.index.by_server_task.get(server_task);
             if let Some(served) = id
                 .and_then(|id| self.tasks.get_mut(id))
                 .and_then(|active| active.served.as_mut())

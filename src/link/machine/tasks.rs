@@ -50,7 +50,7 @@ impl Link {
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
-        self.index.add_server_task(shape.id.clone(), id.clone());
+        self.index.by_server_task.insert(shape.id.clone(), id.clone());
         self.gather();
         self.close_all(connections);
         self.save_vital();
@@ -153,7 +153,7 @@ impl Link {
         let Some(shape) = protocol::parse_task_object(json) else {
             return;
         };
-        if let Some(id) = self.index.of_server_task(&shape.id).cloned() {
+        if let Some(id) = self.index.by_server_task.get(&shape.id).cloned() {
             self.schedule.needs_advance = true;
             self.heard_of(&id);
             self.showed(&id, shape);

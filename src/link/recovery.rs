@@ -116,14 +116,6 @@ impl Recovery {
         (self.disconnection, self.probe) = (None, ReplayProbe::Off);
     }
 
-    pub(super) fn note_try(&mut self) {
-        self.tries = self.tries.saturating_add(1);
-    }
-
-    pub(super) fn note_empty_resume(&mut self) {
-        self.empty_resumes = self.empty_resumes.saturating_add(1);
-    }
-
     /// A probe has stayed open and silent. Returns whether another one is worth a try.
     pub(super) fn note_silent_probe(&mut self) -> bool {
         let count = match self.probe_result {

@@ -268,7 +268,9 @@ impl Link {
         }
         active.notice(now, "imported from the server".to_owned());
         active.saving.held = Some(self.saver.next_token);
-        self.index.by_server_task.insert(shape.id.clone(), id.clone());
+        self.index
+            .by_server_task
+            .insert(shape.id.clone(), id.clone());
         self.tasks.insert(id.clone(), active);
         self.saver.urge(now.mono);
         self.showed(&id, shape);

@@ -323,7 +323,9 @@ impl Link {
         };
         if active.served.is_some() {
             // A replay of what made it a task.
-            self.index.by_request.insert(request_id.to_owned(), id.clone());
+            self.index
+                .by_request
+                .insert(request_id.to_owned(), id.clone());
             return;
         }
         active.went_out(self.now);
@@ -360,7 +362,9 @@ impl Link {
             CallOutcome::Task(kind, shape) => {
                 if kind == TaskKind::Core {
                     // Progress continues under the old token until the task ends.
-                    self.index.by_request.insert(request_id.to_owned(), id.clone());
+                    self.index
+                        .by_request
+                        .insert(request_id.to_owned(), id.clone());
                 }
                 self.became_task(id, kind, *shape);
             }

@@ -103,7 +103,7 @@ impl Link {
             // It took the newest cursor and refuses an older one: so it knows the newest.
             400 | 405..=407 | 411..=424 if is_probe => {
                 active.recovery.refuses_older_cursors = true;
-                active.recovery.note_empty_resume();
+                active.recovery.empty_resumes += 1;
                 self.ask_later(id);
             }
             400 if has_session || !is_call => {
@@ -163,7 +163,7 @@ impl Link {
         };
         let status = format!("HTTP {}", refusal.status);
         active.note_disconnection(self.now, &status);
-        active.recovery.note_try();
+        active.recovery.tries += 1;
         active.recovery.not_before = refusal.retry_after.map(|wait| self.now.mono.after(wait));
         if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
             return self.refused_for_long(id, Some(status));
@@ -176,7 +176,7 @@ impl Link {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
-        active.recovery.note_try();
+        active.recovery.tries += 1;
         if active.recovery.tries > REQUEUES {
             return self.refused_call(id, refusal);
         }
@@ -250,7 +250,7 @@ impl Link {
             active.stream = StreamState::Waiting(until);
         } else {
             // With distance, or the asking would use up the budget that the ping needs.
-            active.recovery.note_try();
+            active.recovery.tries += 1;
             self.ask_later(id);
         }
     }

@@ -53,7 +53,8 @@ impl Link {
         let open = active.task.attempts.iter();
         for attempt in open.filter(|attempt| attempt.phase != Phase::Ended) {
             self.index
-                .by_request.insert(attempt.request_id.clone(), id.clone());
+                .by_request
+                .insert(attempt.request_id.clone(), id.clone());
         }
         let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
         let mut questions = active.task.questions.iter();
@@ -104,7 +105,8 @@ impl Link {
         }
         if let Some(server_task) = &active.task.server_task {
             self.index
-                .by_server_task.insert(server_task.id.clone(), id.clone());
+                .by_server_task
+                .insert(server_task.id.clone(), id.clone());
             // The process before may have delivered it without hearing so.
             let may_have_answer = |question: &&Question| {
                 question.source == QuestionSource::TaskInput

@@ -161,7 +161,7 @@ impl Link {
         if has_matched || active.activity.has_news {
             // It replays, so the stream lives; there is only nothing new on it.
             active.recovery.probe_result = ProbeResult::None;
-            active.recovery.note_empty_resume();
+            active.recovery.empty_resumes += 1;
             let empty_resumes = active.recovery.empty_resumes;
             let times = empty_resumes.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);

@@ -109,7 +109,7 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.note_disconnection(now, &format!("HTTP {}", refusal.status));
-            active.recovery.note_try();
+            active.recovery.tries += 1;
         }
         self.ask_later(id);
         if self.is_stream_refused_for_long(id) {

@@ -123,7 +123,7 @@ impl Link {
             }
             // A connection that was returned to has been counted before.
             if active.recovery.kept.is_some() || active.recovery.rechecked_at.is_none() {
-                active.recovery.note_empty_resume();
+                active.recovery.empty_resumes += 1;
             }
         }
         self.recheck(id);
@@ -251,7 +251,7 @@ impl Link {
             return false;
         }
         if is_broken {
-            active.recovery.note_try();
+            active.recovery.tries += 1;
             self.ask_later(id);
             return true;
         }
@@ -265,7 +265,7 @@ impl Link {
             self.replay_gone(id);
             return true;
         }
-        active.recovery.note_empty_resume();
+        active.recovery.empty_resumes += 1;
         self.return_to_kept(id);
         true
     }

@@ -295,7 +295,7 @@ impl Link {
             if active.recovery.has_failed_probe() && is_whole {
                 return self.replay_gone(id);
             }
-            active.recovery.note_empty_resume();
+            active.recovery.empty_resumes += 1;
         }
         if is_resumable {
             self.ask_later(id);
@@ -372,7 +372,7 @@ impl Link {
                 let wait = if is_unsent {
                     Duration::ZERO
                 } else {
-                    active.recovery.note_try();
+                    active.recovery.tries += 1;
                     doubled(Duration::from_millis(250), active.recovery.tries, ASK_AGAIN)
                 };
                 active.stream = StreamState::Waiting(now.mono.after(jittered(wait, &mut self.rng)));

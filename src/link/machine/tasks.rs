@@ -50,7 +50,9 @@ impl Link {
         if kind == TaskKind::Extension {
             self.ran_as_task(id, true);
         }
-        self.index.by_server_task.insert(shape.id.clone(), id.clone());
+        self.index
+            .by_server_task
+            .insert(shape.id.clone(), id.clone());
         self.gather();
         self.close_all(connections);
         self.save_vital();

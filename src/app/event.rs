@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{Keymap, View};
 use crate::domain::{
-    ColorDepth, DefaultLimits, NotifyConfig, OverallProgress, Saved, SavedRead, ServerConfigs,
-    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
-    ThemeName, UserInput, Wall,
+    ColorDepth, DefaultLimits, Mono, NotifyConfig, OverallProgress, Saved, SavedRead,
+    ServerConfigs, ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId,
+    TaskView, ThemeName, UserInput, Wall,
 };
 
 /// Settings that are known before the first frame.
@@ -274,4 +274,29 @@ pub struct ExitNote {
     pub line: String,
     /// Whether the keeper is to be stopped too.
     pub stops_keeper: bool,
+}
+
+/// When the program quits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ExitWhen {
+    /// Not quitting.
+    #[default]
+    No,
+    /// Ctrl-C or a key opened the dialog at this time; a second Ctrl-C quits.
+    Asked(Mono),
+    /// Quits as soon as no call is left that would be lost.
+    NothingLost,
+    /// Quits as soon as everything is cancelled, or at this time.
+    Cancelled(Mono),
+}
+
+/// Whether and when the program is about to quit, and what it prints then.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exit {
+    /// When it quits.
+    pub when: ExitWhen,
+    /// Whether the keeper stops with it.
+    pub(super) stops_keeper: bool,
+    /// What to print after the screen has closed; set once the program quits.
+    pub note: Option<ExitNote>,
 }

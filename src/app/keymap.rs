@@ -15,6 +15,13 @@ pub use action::{Action, Scope};
 pub use bindings::{BINDINGS, Binding};
 pub use key_override::KeyOverride;
 
+/// A key press: the key, and what it is bound to in the current scope.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::app) struct KeyPress {
+    pub(in crate::app) chord: Chord,
+    pub(in crate::app) action: Option<Action>,
+}
+
 /// A line of the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelpLine {

@@ -15,7 +15,6 @@ mod detail_pane;
 mod dialogs;
 mod document;
 mod event;
-mod exit;
 mod field;
 mod filter;
 mod find;
@@ -23,7 +22,6 @@ mod footer;
 mod form;
 mod grouping;
 mod input;
-mod key_press;
 pub mod keymap;
 mod lanes;
 mod layout;
@@ -69,10 +67,9 @@ pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
-    Command, ConfigReread, Consent, Event, ExitNote, Look, SaveContent, ServerFindings, Settings,
-    Setup, TerminalCommand,
+    Command, ConfigReread, Consent, Event, Exit, ExitNote, ExitWhen, Look, SaveContent,
+    ServerFindings, Settings, Setup, TerminalCommand,
 };
-pub use exit::{Exit, ExitWhen};
 pub use field::Field;
 pub use filter::Filter;
 pub use find::Search;
@@ -105,4 +102,4 @@ pub use wake::{FRAME_MS, ages, next_wake};
 
 // What most of these files use.
 use alerts::WindowFocus;
-use key_press::KeyPress;
+use keymap::KeyPress;

@@ -11,7 +11,10 @@ use crate::{
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole, SessionPurpose},
     shell::{Opening, ServiceOptions, open as open_shell},
-    term::{browser::Browser, caps::Capabilities, viewer::Viewer},
+    term::{
+        browser::{Browser, Viewer},
+        caps::Capabilities,
+    },
 };
 
 /// What differs between the commands that open the TUI.

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{
+    io::ExchangeId,
     refusals::{Proof, Refusals},
     time::doubled,
 };
@@ -59,6 +60,17 @@ impl ConnectionState {
             Self::Disconnected
         }
     }
+}
+
+/// The single stream of HTTP+SSE, and the pipes of a program, which work the same way, once it has named where to POST. The
+/// connection is the session: what it loses is lost, and nothing of it outlives this process.
+///
+/// Source: MCP 2024-11-05, basic/transports, HTTP with SSE.
+#[derive(Clone, Debug)]
+pub(super) struct LegacySse {
+    pub(super) on: ExchangeId,
+    /// Where requests are posted.
+    pub(super) target: String,
 }
 
 /// What the server session has shown so far.

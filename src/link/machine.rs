@@ -4,12 +4,11 @@ use core::time::Duration;
 
 use super::{
     active_task::{ActiveTask, Tasks},
-    connection::{ConnectionState, McpSession},
+    connection::{ConnectionState, LegacySse, McpSession},
     credentials::Credentials,
     hosts::Hosts,
     in_flight::{InFlightRequests, RequestKind},
     io::{ExchangeId, Input, Output},
-    legacy_sse::LegacySse,
     negotiation::{Choice, Negotiation},
     pending::Unsaved,
     queued_requests::QueuedRequests,

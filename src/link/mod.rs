@@ -19,7 +19,6 @@ mod handshake_error;
 mod hosts;
 mod in_flight;
 mod io;
-mod legacy_sse;
 mod machine;
 mod negotiation;
 mod pending;

@@ -13,8 +13,7 @@ use super::{
     era,
     hosts::{self, Cancels, Limit},
     message::{self, HostMessage, Members},
-    questions::{Relayed, RelayedQuestions},
-    rounds::Round,
+    questions::{Relayed, RelayedQuestions, Round},
     ticket::{ResultPart, failure},
     tool_list::OutputSchemas,
 };

@@ -12,7 +12,6 @@ mod machine;
 mod message;
 mod questions;
 mod raw;
-mod rounds;
 mod ticket;
 mod tool_list;
 

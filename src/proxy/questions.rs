@@ -1,7 +1,8 @@
 //! The questions of the server that the host was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::message::Members;
 use crate::domain::{Mono, Question, QuestionKind, TaskId, Wall};
 
 /// The questions that the host was asked, by the ids of our requests.
@@ -14,6 +15,19 @@ pub(super) struct RelayedQuestions {
     /// The servers' requests for roots that the host has not been asked yet.
     pub(super) roots_wanted: Vec<u64>,
     asked: u64,
+}
+
+/// A request of the host that goes to the server again once the host has answered the server's questions.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    /// The id of the host's request.
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) params: Members,
+    pub(super) rounds: u32,
+    /// The keys of the questions without an answer.
+    pub(super) waiting: BTreeSet<String>,
+    pub(super) responses: Members,
 }
 
 /// What a request of ours asks the host.

@@ -25,7 +25,7 @@ use crate::{
     },
     engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
-    term::{browser::Browser, viewer::Viewer},
+    term::browser::{Browser, Viewer},
 };
 
 /// Settled tasks of the first frame; the session brings the rest.

@@ -1,10 +1,17 @@
 //! Errors of the session's files, grouped by what the caller can do.
 
-use std::{io, path::Path, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use rusqlite::ErrorCode;
 
-use super::{limit::has_met_file_size_limit, schema};
+use super::schema;
 use crate::domain::text;
 
 /// What working with the session's files returns.
@@ -288,6 +295,26 @@ pub(super) fn message(error: &rusqlite::Error) -> String {
         Some(ErrorCode::DatabaseCorrupt) => "its contents are inconsistent".to_owned(),
         _ => error.to_string(),
     }
+}
+
+/// Whether a write hit the limit on the size of a file (`ulimit -f`, `LimitFSIZE`) since the last call. The system enforces
+/// it with a signal that kills.
+static IS_MET: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Makes a write beyond the limit fail as on a full disk. Child processes are not affected.
+///
+/// # Errors
+/// If the system does not allow a signal handler.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    let is_met = IS_MET.get_or_init(Arc::default);
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::clone(is_met)).map(drop)
+}
+
+/// Whether a write hit the limit since the last call.
+fn has_met_file_size_limit() -> bool {
+    IS_MET
+        .get()
+        .is_some_and(|is_met| is_met.swap(false, Ordering::Relaxed))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! Opens a web page in the user's browser.
+//! Opens a web page in the user's browser, and a file, such as part of a result, with the desktop's default program.
 //!
-//! Invariant: the browser gets only http and https URLs, as a single argument and without a shell.
+//! Invariant: the browser gets only http and https URLs and the other program a path that longhaul made, each as a single
+//! argument and without a shell.
 
 use std::{
     io,
     os::unix::process::CommandExt as _,
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -109,6 +111,32 @@ pub(super) fn desktop_opener(variable: impl Fn(&str) -> Option<String>) -> Optio
         "xdg-open"
     };
     (has_display && !is_remote).then_some(opener)
+}
+
+/// A program that opens files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    /// The name of the program.
+    pub program: &'static str,
+}
+
+impl Viewer {
+    /// The desktop's opener; `None` over SSH or without a display.
+    pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        desktop_opener(variable).map(|program| Self { program })
+    }
+
+    /// Opens a file and waits until the program exits.
+    ///
+    /// # Errors
+    /// The program can't be started or fails, or the path is relative and could be taken for an option.
+    pub fn open_and_wait(&self, file: &Path) -> io::Result<()> {
+        if !file.is_absolute() {
+            return Err(io::Error::other("the path is not absolute"));
+        }
+        let status = start_apart(Command::new(self.program).arg(file))?.wait()?;
+        succeeded(status, self.program)
+    }
 }
 
 #[cfg(test)]

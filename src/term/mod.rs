@@ -13,4 +13,3 @@ pub mod keys;
 pub mod osc;
 pub mod screen;
 pub mod signals;
-pub mod viewer;

@@ -1,6 +1,10 @@
 //! The filter line.
 
-use crate::app::{Field, Filter, State, key_press::KeyPress, keymap::Action, select};
+use crate::app::{
+    Field, Filter, State,
+    keymap::{Action, KeyPress},
+    select,
+};
 
 pub(in crate::app) fn filter_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {

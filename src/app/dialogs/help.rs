@@ -1,7 +1,11 @@
 //! The list of key bindings.
 
 use crate::{
-    app::{Field, State, input::actions::perform_named, key_press::KeyPress, keymap::Action},
+    app::{
+        Field, State,
+        input::actions::perform_named,
+        keymap::{Action, KeyPress},
+    },
     domain::text,
 };
 

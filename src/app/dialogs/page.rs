@@ -1,6 +1,9 @@
 //! A page to read.
 
-use crate::app::{State, key_press::KeyPress, keymap::Action};
+use crate::app::{
+    State,
+    keymap::{Action, KeyPress},
+};
 
 pub(in crate::app) fn page_key(
     state: &mut State,

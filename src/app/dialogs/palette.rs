@@ -3,8 +3,7 @@
 use crate::app::{
     Field, State,
     input::{actions::perform_named, command_line::run_line},
-    key_press::KeyPress,
-    keymap::{Action, BINDINGS, Binding},
+    keymap::{Action, BINDINGS, Binding, KeyPress},
     typed_line,
 };
 

@@ -2,8 +2,11 @@
 
 use crate::{
     app::{
-        Button, Command, Overlay, QuestionForm, State, TaskRow, key_press::KeyPress,
-        keymap::Action, question, requests::request_for, session::RequestPurpose,
+        Button, Command, Overlay, QuestionForm, State, TaskRow,
+        keymap::{Action, KeyPress},
+        question,
+        requests::request_for,
+        session::RequestPurpose,
     },
     domain::{
         Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId,

@@ -2,7 +2,8 @@
 
 use crate::{
     app::{
-        Command, Field, Overlay, SaveContent, State, key_press::KeyPress, keymap::Action,
+        Command, Field, Overlay, SaveContent, State,
+        keymap::{Action, KeyPress},
         task_actions::report_requested,
     },
     domain::TaskId,

@@ -5,7 +5,7 @@ use crate::cli::{
     args::ExportArgs,
     code,
     context::write_file,
-    export::{cli_secrets, options::Exporter},
+    export::{Exporter, cli_secrets},
 };
 
 /// `export`.

@@ -5,15 +5,15 @@
 //! messages, logs, questions, results, errors) is included only with `--with-content`, without anything that looks like a
 //! token; otherwise it is replaced by its size. It is not replaced by a hash, from which short text could be guessed.
 
-pub(in crate::cli) mod options;
 mod redact;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+pub(in crate::cli) use self::redact::Exporter;
 use self::redact::Redaction;
 use crate::{
-    cli::{Context, environment::logins, export::options::Exporter, json as documents},
+    cli::{Context, environment::logins, json as documents},
     config::{self, env_secret},
     domain::{
         Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,

@@ -1,13 +1,14 @@
 //! Removes secrets, and without `--with-content` all content, from exported text.
 
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::{
-    cli::{export::options::Exporter, json::parsed},
+    auth::Logins,
+    cli::json::parsed,
     config::{env_secret, is_secret_name, without_tokens},
-    domain::{LinkRecord, Task},
+    domain::{LinkRecord, ServerConfig, Task, Wall},
     transport::searchable_forms,
 };
 
@@ -31,6 +32,18 @@ const OWN_REASONS: [&str; 11] = [
     "the stream ended",
     "HTTP ",
 ];
+
+/// The options of an export, and the secrets to keep out of it.
+pub(in crate::cli) struct Exporter<'c> {
+    /// For their tokens.
+    pub(in crate::cli) logins: &'c Logins,
+    /// For the secrets in their headers, variables and URLs.
+    pub(in crate::cli) servers: &'c [ServerConfig],
+    /// From `-H` and `--bearer-env`.
+    pub(in crate::cli) cli_secrets: &'c [SecretString],
+    pub(in crate::cli) has_content: bool,
+    pub(in crate::cli) now: Wall,
+}
 
 /// The secrets to remove, and whether content may stay.
 pub(super) struct Redaction {

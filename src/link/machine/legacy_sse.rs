@@ -10,7 +10,7 @@ use crate::{
     domain::{Mono, ServerConfig},
     link::{
         ActiveTask, ConnectionState, ExchangeId, HandshakeError, InFlight, Link, NegotiationStep,
-        RequestKind, StreamState, legacy_sse::LegacySse,
+        RequestKind, StreamState, connection::LegacySse,
     },
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };

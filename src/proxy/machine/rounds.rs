@@ -6,7 +6,11 @@ use serde_json::{Map, Value};
 use super::{Members, Proxy, asked::ForwardedRequest};
 use crate::{
     domain::QuestionKind,
-    proxy::{era::REQUEST_STATE, message, questions::Relayed, rounds::Round},
+    proxy::{
+        era::REQUEST_STATE,
+        message,
+        questions::{Relayed, Round},
+    },
 };
 
 /// The methods that a server may answer with questions, beside `tools/call`.

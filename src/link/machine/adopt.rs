@@ -225,7 +225,7 @@ impl Link {
 
     /// They are in the list only once they are on disk.
     fn adopted(&mut self, ask: SessionRequestId, ids: Vec<TaskId>) {
-        let after = (!ids.is_empty()).then(|| self.saver.next_token);
+        let after = (!ids.is_empty()).then_some(self.saver.next_token);
         self.saver.urge(self.now.mono);
         self.answer_after(ask, Ok(SessionResponse::Adopted(ids)), after);
         self.gather();

@@ -106,7 +106,7 @@ impl Link {
         }
         // The next command finds a new server in the session file.
         let is_saved = is_first && self.is_worth_saving() && self.saver.trouble.is_none();
-        let after = is_saved.then(|| self.saver.next_token);
+        let after = is_saved.then_some(self.saver.next_token);
         if is_saved {
             self.saver.urge(self.now.mono);
         }

@@ -108,8 +108,8 @@ impl Snapshots {
             standing,
             early,
             readers,
+            next_reader,
             thin_at,
-            ..
         } = &mut *inner;
         for reader in readers.values_mut() {
             match &news {
@@ -153,7 +153,7 @@ impl Snapshots {
             // A keeper's own reader, which wants no snapshots, shows nothing to anybody.
             SessionEvent::Notice(_)
                 if early.len() < EVENTS_KEPT
-                    && standing.is_none()
+                    && (standing.is_none() || *next_reader == 0)
                     && readers.values().all(|reader| reader.wanted.is_some()) =>
             {
                 early.push_back(news);

@@ -50,7 +50,7 @@ pub enum ArgumentKind {
     Json,
 }
 
-/// Limits from the schema. Other keywords, including `pattern`, are left to the server.
+/// Limits from the schema. Other keywords are left to the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Minimum value, length in characters, or number of choices.
@@ -59,6 +59,8 @@ pub struct Bounds {
     pub most: Option<f64>,
     /// Required text format. Set only for elicitation fields; in a tool's schema, `format` is only a hint.
     pub format: Option<TextFormat>,
+    /// The regular expression that a text has to match. Set only for elicitation fields; a tool's whole schema is checked.
+    pub pattern: Option<String>,
 }
 
 /// The text formats an elicitation can require (MCP 2025-11-25, client/elicitation).
@@ -130,7 +132,7 @@ impl ArgumentSpec {
             bounds: Bounds {
                 least: number(least),
                 most: number(most),
-                format: None,
+                ..Bounds::default()
             },
         }
     }

@@ -13,7 +13,7 @@ use url::{Position, Url};
 use super::{
     ArgumentKind, ArgumentSpec,
     argument::{properties, required, whole},
-    server_url, text,
+    schema, server_url, text,
 };
 
 /// A parsed elicitation request.
@@ -108,6 +108,11 @@ impl Elicitation {
                 errors.push(format!("{} must be {expected}", field.name));
                 continue;
             }
+            let pattern = field.bounds.pattern.as_deref();
+            if let Some(error) = pattern.and_then(|pattern| schema::mismatch(pattern, value)) {
+                errors.push(format!("{} {error}", field.name));
+                continue;
+            }
             let is_whole = field.kind == ArgumentKind::Integer;
             let value = whole(value).filter(|_| is_whole).unwrap_or(value.clone());
             content.insert(field.name.clone(), value);
@@ -155,6 +160,7 @@ fn form(schema: &Value) -> ElicitationMode {
             let text_of = |key: &str| property.get(key).and_then(Value::as_str);
             field.title = text_of("title").map(str::to_owned);
             field.bounds.format = text_of("format").and_then(|it| it.parse().ok());
+            field.bounds.pattern = text_of("pattern").map(str::to_owned);
             // Ignore a default that the schema itself refuses.
             let default = field.default.take();
             field.default = default.filter(|default| field.violation(default).is_none());
@@ -282,6 +288,19 @@ mod tests {
             text.contains(r#""count":7,"#) && !text.contains("mail"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_text_has_to_match_the_pattern_of_its_field() {
+        let code = json!({"code": {"type": "string", "pattern": "^[A-Z]{3}$"}});
+        let asks = elicitation(&code, &["code"]);
+        let wrong = content(&asks, &json!({"code": "abc"})).unwrap_err();
+        assert_eq!(wrong, ["code must match the pattern ^[A-Z]{3}$"]);
+        assert!(content(&asks, &json!({"code": "ABC"})).is_ok());
+        // Look-ahead is not supported, so only the server checks it.
+        let code = json!({"code": {"type": "string", "pattern": "^(?=A)"}});
+        let asks = elicitation(&code, &["code"]);
+        assert!(content(&asks, &json!({"code": "b"})).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use jsonschema::{
     Draft, JsonType, PatternOptions, ValidationError as SchemaError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     argument::{CHOICES_LISTED, TextFormat, listed},
@@ -160,6 +160,12 @@ pub(super) fn check(
     found.dedup();
     found.truncate(MAX_ERRORS);
     Ok(found)
+}
+
+/// Why a text does not match a pattern; `None` also if the pattern can't be used.
+pub(super) fn mismatch(pattern: &str, text: &Value) -> Option<String> {
+    let errors = check(&json!({"pattern": pattern}).to_string(), text).ok()?;
+    errors.into_iter().next().map(|error| error.message)
 }
 
 /// The schema's dialect; by default 2020-12 (MCP 2025-11-25, basic, JSON Schema usage).

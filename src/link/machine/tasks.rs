@@ -125,9 +125,15 @@ impl Link {
             (TaskState::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
             // A core task that asks does so on the stream of its result.
             (_, TaskKind::Core) => self.fetch(id),
-            (TaskState::Completed, TaskKind::Extension) => {
-                self.took_result(id, &shape.result.unwrap_or_else(|| "{}".to_owned()));
-            }
+            (TaskState::Completed, TaskKind::Extension) => match shape.result {
+                Some(result) => self.took_result(id, &result),
+                None => self.fail(
+                    id,
+                    TaskErrorKind::Protocol,
+                    None,
+                    "the server reported the task as completed, without its result".to_owned(),
+                ),
+            },
             (TaskState::Failed, TaskKind::Extension) => self.task_failed(id, shape.error),
         }
     }

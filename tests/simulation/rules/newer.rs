@@ -143,6 +143,14 @@ fn a_task_whose_result_is_too_large_is_lost() {
 }
 
 #[test]
+fn a_completed_task_without_its_result_has_failed() {
+    let mut bench = with_task(Some(1000));
+    bench.secs(2);
+    bench.answer("tasks/get", &task("t", "completed", None));
+    assert_eq!(bench.status(), &Status::Failed);
+}
+
+#[test]
 fn failed_polls_back_off_to_a_minute_and_keep_the_task() {
     let mut bench = with_task(Some(500));
     for _ in 0..600 {
@@ -1054,12 +1062,14 @@ fn a_new_url_applies_while_only_a_subscription_is_open() {
         url: Some("http://elsewhere/mcp".to_owned()),
         ..ServerConfig::new(ServerName::new("lab"))
     };
-    assert!(bench.link.configure(&moved).is_err(), "a task runs there");
+    bench.link.configure(&moved);
+    assert!(bench.link.waiting_config().is_some(), "a task runs there");
     let mut end = task("t", "completed", Some(1000));
     end["result"] = json!({"content": []});
     bench.answer("tasks/get", &end);
     assert!(bench.status().is_settled(), "{:?}", bench.status());
-    bench.link.configure(&moved).unwrap();
+    bench.link.configure(&moved);
+    assert_eq!(bench.link.waiting_config(), None);
     bench.secs(1);
     assert!(bench.closed.contains(&listen));
     assert_eq!(bench.link.record().url, "http://elsewhere/mcp");

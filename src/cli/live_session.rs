@@ -62,6 +62,8 @@ pub(super) struct LiveSession {
     pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
     pub(super) is_driver: bool,
+    /// Notices are printed once.
+    printed: BTreeSet<String>,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -144,6 +146,7 @@ impl LiveSession {
             erased: BTreeSet::new(),
             servers: BTreeMap::new(),
             is_driver: false,
+            printed: BTreeSet::new(),
             has_warned: false,
             interrupt,
             terminations,
@@ -169,7 +172,11 @@ impl LiveSession {
                         self.erased.insert(id.clone());
                     }
                     SessionEvent::Driver(driver) => self.is_driver = driver.is_us,
-                    SessionEvent::Notice(notice) => print_notice(context, notice),
+                    SessionEvent::Notice(notice) => {
+                        if self.printed.insert(notice.text.clone()) {
+                            print_notice(context, notice);
+                        }
+                    }
                     SessionEvent::Failed { message, exit } => {
                         return Err(CliError::new(*exit, message.clone()));
                     }

@@ -1,9 +1,12 @@
 //! Why a new configuration of a server can't be applied now.
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::{ProtocolVersion, ServerName};
 
 /// Why a new configuration has to wait: unsettled work would be lost with the change.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum ConfigureError {
     /// The work depends on the revision that is in use.
     #[error(

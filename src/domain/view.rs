@@ -5,8 +5,8 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Connectivity, IfCut, LinkRecord, ProtocolVersion, ServerCapabilities, ServerName, Task, Wall,
-    server_url,
+    ConfigureError, Connectivity, IfCut, LinkRecord, ProtocolVersion, ServerCapabilities,
+    ServerName, Task, Wall, server_url,
 };
 use crate::domain::config::ServerObstacle;
 
@@ -74,6 +74,9 @@ pub struct ServerView {
     pub requests: u64,
     /// The config file that no longer contains it. Running calls continue, but new ones aren't started.
     pub gone_from: Option<String>,
+    /// Why a part of its configuration has not been applied yet.
+    #[serde(default)]
+    pub waiting_config: Option<ConfigureError>,
     /// How long it took to start responding to the latest short request; `None` before the first.
     pub latency: Option<Duration>,
 }

@@ -21,8 +21,8 @@ use super::{
     task_index::TaskIndex,
 };
 use crate::domain::{
-    IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion, RequestError,
-    ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
+    ConfigureError, IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion,
+    RequestError, ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
 };
 
 mod adopt;
@@ -73,6 +73,8 @@ struct LinkConfig {
     reads_progress: bool,
     /// The configuration file that no longer names the server.
     gone_from: Option<String>,
+    /// Why a part of the configuration has not been applied yet.
+    waits: Option<ConfigureError>,
     /// How long its program stays without anything to do, if not for the usual time.
     stop_when_idle: Option<Duration>,
     /// How its program is to be started.

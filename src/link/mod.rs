@@ -12,7 +12,6 @@
 
 mod active_task;
 mod checkpoint;
-mod configure_error;
 mod connection;
 mod credentials;
 mod handshake_error;
@@ -39,7 +38,6 @@ mod subscription;
 mod task_index;
 mod time;
 
-pub use configure_error::ConfigureError;
 pub use credentials::Sent;
 pub use hosts::{PassedNotification, Recipient, RootsRequest};
 pub use io::{ExchangeId, Input, Output, SaveToken, Unfollowed};

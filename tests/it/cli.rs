@@ -1635,6 +1635,27 @@ fn a_changed_revision_applies_once_its_calls_have_ended() {
 }
 
 #[test]
+fn a_changed_url_applies_once_its_calls_have_ended() {
+    let kept = Kept::new();
+    let [old, new] = [(); 2].map(|()| FakeServer::start());
+    let configure = |fake: &FakeServer| {
+        let entry = format!("[servers.lab]\nurl = {:?}\n", fake.url());
+        write_atomically(&kept.path().join("config.toml"), entry.as_bytes()).unwrap();
+    };
+    configure(&old);
+    let gate = kept.start(&["call", "-s", "lab", "gate-a"]);
+    until("the server has the call", || old.calls() == 1);
+    configure(&new);
+    let open = kept.ok(&["call", "-s", "lab", "open-a"]);
+    let waits = format!("lab still uses {}", old.url());
+    assert_eq!(open.err.matches(&waits).count(), 1, "{open:#?}");
+    assert_eq!(gate.end().code, Some(0));
+    let moved = kept.ok(&["call", "-s", "lab", "plain"]);
+    assert!(!moved.err.contains("still uses"), "{moved:#?}");
+    assert_eq!((old.calls(), new.calls()), (2, 1));
+}
+
+#[test]
 fn shows_final_progress_and_results_of_ended_tasks() {
     let fake = FakeServer::start();
     let url = fake.url();

@@ -4,15 +4,16 @@ use secrecy::SecretString;
 
 use crate::{
     domain::{
-        LinkRecord, MissingVariable, NoticeLevel, Program, ServerConfig, ServerConfigs, ServerName,
-        SessionEvent, SessionRequest, SharedByteCount, Stamp, Template, server_url,
+        ConfigureError, LinkRecord, MissingVariable, NoticeLevel, Program, ServerConfig,
+        ServerConfigs, ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template,
+        server_url,
     },
     engine::{
         driver::state::{Driver, Linked},
         server_configs::{Change, Surroundings},
         snapshots::ReaderId,
     },
-    link::{ConfigureError, Input, Sent},
+    link::{Input, Sent},
     protocol::{ExchangeEvent, HttpError},
     transport::{ProcessGuard, Secrets, StdioOptions},
 };
@@ -262,7 +263,7 @@ impl Driver<'_> {
 
     /// Applies what had to wait for the end of calls.
     pub(super) fn apply_waiting_config(&mut self, now: Stamp) {
-        let is_free = |linked: &&Linked| match &linked.config_waits {
+        let is_free = |linked: &&Linked| match linked.link.waiting_config() {
             None => false,
             Some(ConfigureError::ProgramInUse(_)) => !linked.link.has_unsettled(),
             Some(_) => !linked.link.has_sent(),
@@ -285,11 +286,11 @@ impl Driver<'_> {
         let mut config = config.clone();
         // The same address, written differently, is not another address.
         config.url = config.url.filter(|url| !server_url::is_same(url, &old_url));
-        let applied = linked.link.configure(&config);
+        let before = linked.link.waiting_config().cloned();
+        linked.link.configure(&config);
         linked.moved_from(&old_url);
         linked.is_touched = true;
-        let before = std::mem::replace(&mut linked.config_waits, applied.err());
-        let error = linked.config_waits.as_ref();
+        let error = linked.link.waiting_config();
         if let Some(error) = error.filter(|_| error != before.as_ref()) {
             self.snapshots
                 .notice(now.wall, NoticeLevel::Info, error.to_string());

@@ -319,7 +319,6 @@ impl Driver<'_> {
             exchanges: BTreeMap::new(),
             left: 0,
             is_touched: true,
-            config_waits: None,
         });
         if (self.traces || is_configured)
             && let Err(error) = self.record(self.links.len() - 1, true)

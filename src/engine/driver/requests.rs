@@ -7,15 +7,15 @@ use itertools::Itertools as _;
 use crate::{
     auth::TokenState,
     domain::{
-        Connectivity, NewCall, RequestError, Row, ServerName, ServerRef, SessionOutcome,
-        SessionRequest, SessionRequestId, SessionResponse, Stamp, Task, TaskId, TaskView,
-        server_url,
+        Connectivity, NewCall, NoticeLevel, RequestError, Row, ServerName, ServerRef, SessionEvent,
+        SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Stamp, Task, TaskId,
+        TaskView, server_url,
     },
     engine::{
         driver::state::{Driver, Linked, OwnSave, PUBLISH_EVERY, Saver},
         snapshots::ReaderId,
     },
-    link::{Input, Unfollowed},
+    link::{Input, Link, Unfollowed},
     store::{Lookup, Reader, StoreError},
 };
 
@@ -209,7 +209,15 @@ impl Driver<'_> {
         self.show_gone_from(&server.name, None, now);
         let known = self.know(server.clone(), from, now);
         match (from, &known) {
-            (Some(reader), Ok(_)) => self.configs.accept(reader, &server.name),
+            (Some(reader), Ok(index)) => {
+                self.configs.accept(reader, &server.name);
+                let link = self.links.get(*index).map(|linked| &linked.link);
+                if let Some(error) = link.and_then(Link::waiting_config) {
+                    let level = NoticeLevel::Info;
+                    let notice = SessionEvent::notice(now.wall, level, error.to_string());
+                    self.snapshots.tell(reader, notice);
+                }
+            }
             // What it asks for next must not go to another server.
             (Some(reader), Err(refused)) if server.url.is_some() => {
                 let words = refused.to_string();

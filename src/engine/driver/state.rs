@@ -28,7 +28,7 @@ use crate::{
         snapshots::{ReaderId, Snapshots},
         tracer::Tracer,
     },
-    link::{ConfigureError, ExchangeId, Link, Output, SaveToken, Unsaved},
+    link::{ExchangeId, Link, Output, SaveToken, Unsaved},
     store::{Paths, Reader},
     transport::{Fetcher, Http, ProcessGuard, Secrets, Stdio, TrafficRecorder},
 };
@@ -76,8 +76,6 @@ pub(super) struct Linked {
     /// How many exchanges were left when ended ones were last removed.
     pub(super) left: usize,
     pub(super) is_touched: bool,
-    /// Why a part of the configuration has not been applied yet.
-    pub(super) config_waits: Option<ConfigureError>,
 }
 
 /// A sign-in under way; dropping it ends it.

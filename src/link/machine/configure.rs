@@ -1,10 +1,12 @@
 //! Applies changes of the user and the configuration to the server.
 
 use crate::{
-    domain::{LinkRecord, ModernSupport, Program, ProtocolVersion, ServerConfig, server_url},
+    domain::{
+        ConfigureError, LinkRecord, ModernSupport, Program, ProtocolVersion, ServerConfig,
+        server_url,
+    },
     link::{
         ConnectionState, Link, RequestKind,
-        configure_error::ConfigureError,
         credentials::Sent,
         negotiation::{Choice, Negotiation},
         reachability::Reachability,
@@ -59,13 +61,21 @@ impl Link {
         matches!(self.connection, ConnectionState::AuthRequired(_))
     }
 
-    /// Applies what the configuration says about this server.
-    ///
-    /// # Errors
-    /// If a part of it has to wait because unsettled work would be lost with the change.
-    pub fn configure(&mut self, config: &ServerConfig) -> Result<(), ConfigureError> {
+    /// Applies what the configuration says about this server, except what [`Self::waiting_config`] then tells.
+    pub fn configure(&mut self, config: &ServerConfig) {
         // Whatever stood in its way may be gone.
         self.published.is_server_stale = true;
+        self.config.waits = self.try_configure(config).err();
+    }
+
+    /// Why a part of the configuration has not been applied yet.
+    pub fn waiting_config(&self) -> Option<&ConfigureError> {
+        self.config.waits.as_ref()
+    }
+
+    /// # Errors
+    /// If a part of it has to wait because unsettled work would be lost with the change.
+    fn try_configure(&mut self, config: &ServerConfig) -> Result<(), ConfigureError> {
         if self.config.reads_progress != config.progress_from_text {
             self.config.reads_progress = config.progress_from_text;
             self.show_all();

@@ -1,11 +1,8 @@
 //! Which revisions are wanted, and whether the server speaks them yet.
 
 use crate::{
-    domain::{Era, ModernSupport, Phase, ProtocolVersion, RequestError, TaskId},
-    link::{
-        ActiveTask, ConnectionState, Link, NegotiationStep, StreamState,
-        configure_error::ConfigureError, negotiation::MODERN,
-    },
+    domain::{ConfigureError, Era, ModernSupport, Phase, ProtocolVersion, RequestError, TaskId},
+    link::{ActiveTask, ConnectionState, Link, NegotiationStep, StreamState, negotiation::MODERN},
 };
 
 impl Link {

@@ -62,6 +62,7 @@ impl Link {
             capabilities: self.capabilities(None),
             requests: self.in_flight.sent,
             gone_from: self.config.gone_from.clone(),
+            waiting_config: self.config.waits.clone(),
             latency: self.in_flight.latency,
             // Only the driver knows the variables, so no obstacle.
             ..ServerView::of_record(&self.record)

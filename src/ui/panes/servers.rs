@@ -103,6 +103,7 @@ fn properties(state: &State, server: &ServerView, now: Stamp) -> String {
         _ if gone_from.is_some() => None,
         _ => server_needs(state, server),
     };
-    let all = [gone_from, urgent, Some(parts.join(", "))];
+    let waits = server.waiting_config.as_ref().map(ToString::to_string);
+    let all = [gone_from, waits, urgent, Some(parts.join(", "))];
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

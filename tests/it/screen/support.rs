@@ -390,6 +390,7 @@ pub(crate) fn server(name: &str, state: LinkState) -> ServerView {
         },
         requests: 42,
         gone_from: None,
+        waiting_config: None,
         latency: Some(Duration::from_millis(12)),
     }
 }

@@ -7,6 +7,7 @@ changes. Needs a package index for pip, npm or cargo then, which are used as the
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -82,10 +83,15 @@ def python(name: str, packages: str = "") -> Callable[[Path], list[str]]:
         place = cache / f"venv-{packages}"
 
         def make() -> None:
-            tool("python -m venv", sys.executable, "-m", "venv", place)
-            pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "install"]
+            # Python's own pip installs into other environments too, and a pip of their own takes seconds each.
+            own_pip = importlib.util.find_spec("pip") is None
+            tool("python -m venv", sys.executable, "-m", "venv", *[] if own_pip else ["--without-pip"], place)
+            pip = [place / "bin/python", "-m", "pip"]
+            if not own_pip:
+                pip = [sys.executable, "-m", "pip", "--python", place / "bin/python"]
+            flags = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
             # A server compiles what it imports when it first starts, which is little of what is installed.
-            tool("pip", place / "bin/python", *pip, "--no-compile", "-r", requirements)
+            tool("pip", *pip, "install", *flags, "-r", requirements)
 
         made_from(place, [requirements], make)
         return [str(place / "bin/python"), str(HERE / f"{name}_server.py")]

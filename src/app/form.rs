@@ -68,23 +68,6 @@ fn can_show(kind: &ArgumentKind, value: &Value) -> bool {
     }
 }
 
-/// The next or previous choice, cyclically; "omitted" comes after the last choice if it is allowed.
-fn next_choice(
-    at: Option<usize>,
-    choices: usize,
-    can_be_left_out: bool,
-    forward: bool,
-) -> Option<usize> {
-    let places = choices + usize::from(can_be_left_out);
-    let index = at.unwrap_or(choices);
-    let step = if forward { 1 } else { places.saturating_sub(1) };
-    let next = match at {
-        None if !can_be_left_out && forward => 0,
-        _ => (index + step) % places.max(1),
-    };
-    (next < choices).then_some(next)
-}
-
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("line {line}, column {column}: {why}")]
@@ -444,7 +427,14 @@ impl FormField {
                 _ => {}
             },
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
-                *at = next_choice(*at, choices.len(), can_be_left_out, forward);
+                // Cyclically; "omitted" comes after the last choice if it is allowed.
+                let places = choices.len() + usize::from(can_be_left_out);
+                let step = if forward { 1 } else { places.saturating_sub(1) };
+                let next = match *at {
+                    None if !can_be_left_out && forward => 0,
+                    _ => (at.unwrap_or(choices.len()) + step) % places.max(1),
+                };
+                *at = (next < choices.len()).then_some(next);
             }
             (FormValue::Many { chosen, at }, _) => {
                 let last = chosen.len().saturating_sub(1);

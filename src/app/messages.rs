@@ -98,10 +98,4 @@ impl Messages {
             awaits: BTreeSet::new(),
         });
     }
-
-    /// Removes the reply if this task is the last one whose change it announces.
-    pub(super) fn dismiss_reply_about(&mut self, id: &TaskId) {
-        self.reply
-            .take_if(|reply| reply.awaits.remove(id) && reply.awaits.is_empty());
-    }
 }

@@ -113,7 +113,9 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
     }
     state.count(&id, true);
     if has_changed {
-        state.messages.dismiss_reply_about(&id);
+        // The reply goes with the last task whose change it announces.
+        let reply = &mut state.messages.reply;
+        reply.take_if(|reply| reply.awaits.remove(&id) && reply.awaits.is_empty());
     }
     close_withdrawn_question(state, &id);
     if is_renamed {

@@ -83,7 +83,7 @@ pub(super) async fn listen(
     }
     let tasks = &handler.shared.tasks;
     // Subscribed before the tasks are read, so that no change in between is missed.
-    let mut changes = tasks.changes();
+    let mut changes = tasks.changes.subscribe();
     let mut watched = Vec::new();
     for id in task_ids.into_iter().flatten().filter_map(Value::as_str) {
         if let Some(task) = tasks.get(id).map_err(internal)? {

@@ -146,7 +146,7 @@ fn without_result_type(mut result: Value) -> Value {
 
 /// Notifies the session that created a task of its changes, until the task is settled or the session ends.
 async fn notify_changes(tasks: &TaskStore, mut known: TaskRecord, peer: &Peer<RoleServer>) {
-    let mut changes = tasks.changes();
+    let mut changes = tasks.changes.subscribe();
     while !known.status.is_terminal() && changes.changed().await.is_ok() {
         let Ok(Some(now)) = tasks.get(&known.id) else {
             return;
@@ -197,7 +197,7 @@ async fn result(
     };
     tokio::pin!(gone);
     let related = json!({RELATED_TASK_KEY: {"taskId": id}});
-    let mut changes = tasks.changes();
+    let mut changes = tasks.changes.subscribe();
     loop {
         changes.borrow_and_update();
         let task = find_task(&handler.shared, id)?;
@@ -241,7 +241,7 @@ async fn ask(
 
 /// Returns once a question is no longer open: answered on another stream, or its task was settled.
 async fn question_closed(tasks: &TaskStore, id: &str, key: &str) {
-    let mut changes = tasks.changes();
+    let mut changes = tasks.changes.subscribe();
     loop {
         changes.borrow_and_update();
         let task = tasks.get(id).ok().flatten();

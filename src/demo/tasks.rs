@@ -97,7 +97,7 @@ pub(super) struct TaskStore {
     activity: Arc<ActivityTracker>,
     live: Mutex<HashMap<String, CancellationToken>>,
     /// Incremented at every change of any task; a waiter then reads its task again.
-    changes: watch::Sender<u64>,
+    pub(super) changes: watch::Sender<u64>,
 }
 
 impl TaskStore {
@@ -113,11 +113,6 @@ impl TaskStore {
         };
         tasks.delete_expired()?;
         Ok(tasks)
-    }
-
-    /// Changes its value whenever any task changes.
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 
     fn changed(&self) {
@@ -244,7 +239,7 @@ impl TaskStore {
         key: &str,
         request: &Value,
     ) -> Result<Value, DemoError> {
-        let mut changes = self.changes();
+        let mut changes = self.changes.subscribe();
         self.change_questions(id, |questions| {
             questions
                 .entry(key)

@@ -6,6 +6,7 @@ use super::{
     checkpoint::Follow,
     io::{ExchangeId, SaveToken},
     pending::Unsaved,
+    reachability::Budget,
     recent_ids::RecentIds,
     recovery::{Disconnection, KeptConnection, Recovery, ReplayProbe},
     replay_gap::{ReplayGap, StepInterval},
@@ -118,25 +119,22 @@ pub(super) struct StreamActivity {
     pub(super) contact_since: Mono,
 }
 
-impl StreamActivity {
-    fn new(now: Stamp) -> Self {
-        Self {
-            last_byte: now,
-            last_news: now.mono,
-            contact_since: now.mono,
-            ..Self::default()
-        }
-    }
-}
-
 impl ActiveTask {
     pub(super) fn new(now: Stamp, task: Task, ids: Vec<EventId>, unsaved: &Unsaved) -> Self {
         let saved_seq = task.seq;
         Self {
             task,
-            recovery: Recovery::new(now.mono),
+            recovery: Recovery {
+                budget: Budget::of_stream(now.mono),
+                ..Recovery::default()
+            },
             ids: RecentIds::restored(ids),
-            activity: StreamActivity::new(now),
+            activity: StreamActivity {
+                last_byte: now,
+                last_news: now.mono,
+                contact_since: now.mono,
+                ..StreamActivity::default()
+            },
             saving: SaveState::new(unsaved, saved_seq),
             ..Self::default()
         }

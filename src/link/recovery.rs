@@ -96,13 +96,6 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn new(now: Mono) -> Self {
-        Self {
-            budget: Budget::of_stream(now),
-            ..Self::default()
-        }
-    }
-
     /// The stream has brought something new: nothing is doubted any more.
     pub(super) fn succeeded(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);

@@ -20,7 +20,7 @@ pub(super) struct TaskSubscription {
     /// Whether it is about the lists that hosts want to know of, too.
     has_lists: bool,
     /// Whether list changes may have been missed while there was no subscription.
-    has_gap: bool,
+    pub(super) has_gap: bool,
     /// When the current one was requested.
     since: Mono,
     /// When it is requested again; set whenever the tasks change.
@@ -53,11 +53,6 @@ impl TaskSubscription {
     ) {
         (self.on, self.wanted, self.since) = (Some(on), wanted, now);
         self.has_lists = has_lists;
-    }
-
-    /// Hosts may know the lists from before this keeper started.
-    pub(super) fn missed_lists(&mut self) {
-        self.has_gap = true;
     }
 
     /// Whether list changes may have been missed before the server acknowledged this one. Clears the mark.

@@ -153,8 +153,17 @@ pub(super) fn add_thinned(
         ..
     } = thinning;
     let left_out = unsigned(already) + dropped;
-    if let Some(mark) = mark {
-        insert_mark(transaction, task, mark, left_out)?;
+    // The mark takes the place of the first entry that was left out.
+    if let Some(mut mark) = mark {
+        mark.event_id = None;
+        mark.what = HistoryEvent::Status {
+            status: "running".to_owned(),
+            reason: Some(format!(
+                "{} between here and the newest were left out to keep the history small",
+                text::plural(left_out, "line")
+            )),
+        };
+        insert_chunk(transaction, task, &[&mark])?;
     }
     let steps = signed(total.saturating_sub(dropped));
     execute(
@@ -195,22 +204,4 @@ pub(super) fn insert_chunk(
         params![task, from, to, signed(steps), json(&entries)?],
     )
     .map(drop)
-}
-
-/// Writes the mark in the place of the first entry that was left out.
-fn insert_mark(
-    transaction: &Transaction<'_>,
-    task: &str,
-    mut mark: HistoryEntry,
-    left_out: u64,
-) -> rusqlite::Result<()> {
-    mark.event_id = None;
-    mark.what = HistoryEvent::Status {
-        status: "running".to_owned(),
-        reason: Some(format!(
-            "{} between here and the newest were left out to keep the history small",
-            text::plural(left_out, "line")
-        )),
-    };
-    insert_chunk(transaction, task, &[&mark])
 }

@@ -207,17 +207,15 @@ impl Writer {
         writer.purge(now).map_err(fail)?;
         writer.count_log_pages().map_err(fail)?;
         let (restored, unreadable) = writer.restore().map_err(fail)?;
-        writer.enlarge_cache().map_err(fail)?;
-        writer
-            .connection
+        // The usual size of SQLite: with less, saving a flood of steps takes longer.
+        let connection = &writer.connection;
+        connection
+            .pragma_update(None, "cache_size", -2000)
+            .map_err(fail)?;
+        connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
         Ok((writer, restored, unreadable))
-    }
-
-    /// Gives the page cache the usual size of SQLite: with less, saving a flood of steps takes longer.
-    fn enlarge_cache(&self) -> rusqlite::Result<()> {
-        self.connection.pragma_update(None, "cache_size", -2000)
     }
 
     /// Takes the place of the checkpoint that SQLite would make inside a save.

@@ -17,7 +17,7 @@ use crate::{
     },
     domain::{
         Limits, NewCall, OnInput, ServerName, ServerRef, SessionRequest, SessionResponse, TaskId,
-        Tool, UnusableSchema, has_large_integer, text, unquoted,
+        Tool, has_large_integer, text, unquoted,
     },
     store::{Lookup, Reader},
 };
@@ -136,10 +136,22 @@ async fn start_call(
     // Shown only if the call is started.
     let mut notice = None;
     let arguments = if how.unchecked {
-        unchecked_arguments(before.clone(), draft.pairs, described)
+        let specs = described.map(Tool::arguments).unwrap_or_default();
+        let mut arguments = before.clone();
+        for pair in draft.pairs {
+            let spec = specs.iter().find(|spec| spec.name == pair.key);
+            arguments.insert(pair.key.clone(), pair.read_unchecked(spec));
+        }
+        arguments
     } else {
-        let checked = checked_arguments(context, server, before.clone(), draft.pairs, described);
-        let (arguments, unusable) = checked?;
+        let built = build_arguments(before.clone(), draft.pairs, described);
+        let (arguments, unusable) = built.map_err(|error| {
+            let (error, flags) = (error.message(), context.flags());
+            CliError::usage(format!(
+                "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
+                text::shell_word(server.as_str())
+            ))
+        })?;
         let tool = &draft.tool;
         notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
             format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
@@ -271,37 +283,6 @@ fn unknown_tool(draft: &CallDraft, listed: &[Tool]) -> CliError {
         "{server} has no tool {tool}{near}; it has {}",
         text::first_of(&names, MAX_NAMED_TOOLS)
     ))
-}
-
-/// The arguments for `--unchecked`.
-fn unchecked_arguments(
-    mut arguments: Map<String, Value>,
-    pairs: Vec<TypedArgument>,
-    described: Option<&Tool>,
-) -> Map<String, Value> {
-    let specs = described.map(Tool::arguments).unwrap_or_default();
-    for pair in pairs {
-        let spec = specs.iter().find(|spec| spec.name == pair.key);
-        arguments.insert(pair.key.clone(), pair.read_unchecked(spec));
-    }
-    arguments
-}
-
-/// The arguments, and why they could not be checked.
-fn checked_arguments(
-    context: &Context<'_>,
-    server: &ServerName,
-    base: Map<String, Value>,
-    pairs: Vec<TypedArgument>,
-    described: Option<&Tool>,
-) -> CliResult<(Map<String, Value>, Option<UnusableSchema>)> {
-    build_arguments(base, pairs, described).map_err(|error| {
-        let (error, flags) = (error.message(), context.flags());
-        CliError::usage(format!(
-            "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
-            text::shell_word(server.as_str())
-        ))
-    })
 }
 
 /// Asks before a call that may be unsafe to repeat runs again.

@@ -31,16 +31,6 @@ pub(super) enum Belongs {
     Here,
 }
 
-impl Belongs {
-    fn of(is_own: Option<bool>) -> Self {
-        match is_own {
-            None => Self::Unnamed,
-            Some(true) => Self::Here,
-            Some(false) => Self::Elsewhere,
-        }
-    }
-}
-
 impl Link {
     /// Reads one event: on the stream of `task`, with its id if it has one. Returns to which stream it belongs.
     ///
@@ -55,26 +45,30 @@ impl Link {
         let messages = protocol::decode(data);
         let mut belongs = None;
         let attempts = |link: &Self, is_it: &dyn Fn(&Attempt) -> bool| {
-            task.and_then(|id| link.tasks.get(id))
-                .is_some_and(|active| active.task.attempts.iter().any(is_it))
+            let active = task.and_then(|id| link.tasks.get(id));
+            if active.is_some_and(|active| active.task.attempts.iter().any(is_it)) {
+                Belongs::Here
+            } else {
+                Belongs::Elsewhere
+            }
         };
         let is_alone = messages.len() == 1;
         for message in messages {
-            let is_own = match &message {
+            let of = match &message {
                 Incoming::Progress { token, .. } => {
-                    Some(attempts(self, &|attempt| attempt.token == token.as_ref()))
+                    attempts(self, &|attempt| attempt.token == token.as_ref())
                 }
                 Incoming::Response { id, .. } => {
-                    Some(attempts(self, &|attempt| attempt.request_id == id.as_ref()))
+                    attempts(self, &|attempt| attempt.request_id == id.as_ref())
                 }
                 Incoming::Request { .. }
                     if event_id.is_some_and(|id| self.standalone.recent.knows(id)) =>
                 {
-                    Some(false)
+                    Belongs::Elsewhere
                 }
-                _ => None,
+                _ => Belongs::Unnamed,
             };
-            belongs = belongs.max(Some(Belongs::of(is_own)));
+            belongs = belongs.max(Some(of));
             let is_suspect = is_alone
                 && matches!(&message, Incoming::Progress { token, value, .. }
                     if self.opens_replay_gap(task, self.call_of(task, token).as_ref(), *value));
@@ -82,7 +76,7 @@ impl Link {
                 return Belongs::Elsewhere;
             }
             if is_alone
-                && is_own != Some(true)
+                && of != Belongs::Here
                 && let Some(recipient) = self.recipient_of(task, &message)
             {
                 self.pass_notification(recipient, data);

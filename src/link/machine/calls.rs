@@ -185,7 +185,12 @@ impl Link {
         active.task.resumability.checkpoint = plan.is_checkpoint;
         if plan.is_checkpoint {
             let key = &self.record.convention.client_id;
-            insert_client_id(&mut active.task, &mut arguments, key, own_client_id);
+            let given = arguments.get(key).and_then(Value::as_str);
+            let client_id = active
+                .task
+                .client_id
+                .get_or_insert_with(|| given.map_or(own_client_id, str::to_owned));
+            arguments.insert(key.clone(), Value::String(client_id.clone()));
             text = Value::Object(arguments).to_string();
         }
         let Some(attempt) = active.task.attempts.last_mut() else {
@@ -343,21 +348,4 @@ impl Link {
         self.close_all(connections);
         self.save_vital();
     }
-}
-
-/// Gives the arguments the client id by which the server finds the checkpoint again.
-fn insert_client_id(
-    task: &mut Task,
-    arguments: &mut Map<String, Value>,
-    key: &str,
-    own_client_id: String,
-) {
-    let given = arguments
-        .get(key)
-        .and_then(Value::as_str)
-        .map(str::to_owned);
-    let client_id = task
-        .client_id
-        .get_or_insert_with(|| given.unwrap_or(own_client_id));
-    arguments.insert(key.to_owned(), Value::String(client_id.clone()));
 }

@@ -156,10 +156,6 @@ impl Link {
         self.answer(ask, Ok(SessionResponse::Forwarded(forwarded)));
     }
 
-    pub(super) fn did_not_answer(&mut self, ask: SessionRequestId, why: &str) {
-        self.forward_failed(ask, &format!("did not answer ({why})"));
-    }
-
     pub(super) fn forward_failed(&mut self, ask: SessionRequestId, what: &str) {
         let words = format!("{} {}", self.record.name, text::clean_line(what));
         self.answer(ask, Err(RequestError::Unreachable(words)));

@@ -50,7 +50,7 @@ impl Link {
         };
         if self.hosts.profiles.iter().any(is_back) {
             self.hosts.know_lists = true;
-            self.subscription.missed_lists();
+            self.subscription.has_gap = true;
         }
         if !self.is_listened_to() {
             self.hosts.notifications.clear();

@@ -27,7 +27,19 @@ impl Link {
             }
             what => (what, None),
         };
-        if let Err(refused) = self.admit(&what, version) {
+        if matches!(
+            what,
+            SessionRequest::Start(_)
+                | SessionRequest::Tools(_)
+                | SessionRequest::Adopt { .. }
+                | SessionRequest::Checkpoints { .. }
+        ) {
+            if let Some(refused) = self.conflict(version) {
+                return self.answer(ask, Err(refused));
+            }
+            self.unpin(version);
+        }
+        if let Some(refused) = self.comes_late(&what) {
             return self.answer(ask, Err(refused));
         }
         let what = match what {
@@ -145,27 +157,6 @@ impl Link {
             return self.answer(ask, Ok(SessionResponse::Tools(tools)));
         }
         self.queue_now(ask, Wanted::Tools, version);
-    }
-
-    /// Whether a request may be carried out at all, in the revision that it asks for.
-    fn admit(
-        &mut self,
-        what: &SessionRequest,
-        version: Option<ProtocolVersion>,
-    ) -> Result<(), RequestError> {
-        if matches!(
-            what,
-            SessionRequest::Start(_)
-                | SessionRequest::Tools(_)
-                | SessionRequest::Adopt { .. }
-                | SessionRequest::Checkpoints { .. }
-        ) {
-            if let Some(refused) = self.conflict(version) {
-                return Err(refused);
-            }
-            self.unpin(version);
-        }
-        self.comes_late(what).map_or(Ok(()), Err)
     }
 
     /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.

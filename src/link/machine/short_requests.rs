@@ -135,7 +135,9 @@ impl Link {
             | RequestKind::Listen => {
                 self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
-            RequestKind::Forward { ask, .. } => self.did_not_answer(*ask, &why),
+            RequestKind::Forward { ask, .. } => {
+                self.forward_failed(*ask, &format!("did not answer ({why})"));
+            }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {

@@ -54,8 +54,16 @@ pub(super) fn adopt_checkpoints(
     let mut offers = Vec::new();
     let mut lacks_arguments = false;
     for checkpoint in select(listed, args, &server)? {
-        if let Some(known) = find_known(&known_tasks, &checkpoint, &server, client_id) {
-            let message = format!("{} is already here as {known}", checkpoint.id);
+        let is_it = |task: &&Task| {
+            // The list may show our own call's checkpoint before we know its id there.
+            let is_ours = task.client_id.as_deref() == Some(client_id)
+                && checkpoint.tool.as_ref() == Some(&task.tool)
+                && task.server_task_id.is_none();
+            task.server == server.name
+                && (is_ours || task.server_task_id.as_ref() == Some(&checkpoint.id))
+        };
+        if let Some(known) = known_tasks.iter().find(is_it) {
+            let message = format!("{} is already here as {}", checkpoint.id, known.id);
             context.info(&message);
             continue;
         }
@@ -147,24 +155,6 @@ fn select(
             if ids.is_empty() { "nothing" } else { &ids }
         ))),
     }
-}
-
-/// Our task for this checkpoint, if there is one already.
-fn find_known<'t>(
-    tasks: &'t [Task],
-    checkpoint: &Checkpoint,
-    server: &ServerRef,
-    client_id: &str,
-) -> Option<&'t TaskId> {
-    let is_it = |task: &&Task| {
-        // The list may show our own call's checkpoint before we know its id there.
-        let is_ours = task.client_id.as_deref() == Some(client_id)
-            && checkpoint.tool.as_ref() == Some(&task.tool)
-            && task.server_task_id.is_none();
-        task.server == server.name
-            && (is_ours || task.server_task_id.as_ref() == Some(&checkpoint.id))
-    };
-    tasks.iter().find(is_it).map(|task| &task.id)
 }
 
 /// The call that continues a checkpoint. The inner `Err` returns the checkpoint if its arguments are unknown.

@@ -333,7 +333,7 @@ pub(super) fn introduction(result: &str) -> Option<String> {
 }
 
 /// A member that may be of another kind than the protocol says: it counts as absent then, instead of the whole message.
-pub(super) fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     value: D,
 ) -> Result<Option<T>, D::Error> {
     let value = <&RawValue>::deserialize(value)?;
@@ -393,16 +393,17 @@ fn core_tasks(tasks: &serde_json::Value) -> Option<TaskCapability> {
     })
 }
 
+/// The items of one page of a list, as its member `key`, and the cursor of the next page.
+pub(super) fn page<'r>(result: &'r str, key: &str) -> (Vec<&'r RawValue>, Option<String>) {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(result).unwrap_or_default();
+    let member = |key: &str| members.get(key).map(|value| value.get());
+    let items = member(key).and_then(|json| serde_json::from_str(json).ok());
+    let next = member("nextCursor").and_then(|json| serde_json::from_str(json).ok());
+    (items.unwrap_or_default(), next)
+}
+
 /// Parses one page of `tools/list`: its tools and the cursor of the next page. Tools without a name are skipped.
 pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Page<'a> {
-        #[serde(borrow, default, deserialize_with = "lenient")]
-        tools: Option<Vec<&'a RawValue>>,
-        #[serde(default, deserialize_with = "lenient")]
-        next_cursor: Option<String>,
-    }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Shape<'a> {
@@ -435,10 +436,7 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
         #[serde(deserialize_with = "lenient")]
         idempotent_hint: Option<bool>,
     }
-    let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
-        return (Vec::new(), None);
-    };
-    let read = |raw: &&RawValue| {
+    let read = |raw: &RawValue| {
         let shape: Shape<'_> = serde_json::from_str(raw.get()).ok()?;
         let annotations = shape.annotations.unwrap_or_default();
         let schema = shape.input_schema.map_or("{}", RawValue::get);
@@ -467,10 +465,8 @@ pub fn parse_tool_page(result: &str) -> (Vec<Tool>, Option<String>) {
             fault: fault.map(str::to_owned),
         })
     };
-    (
-        page.tools.iter().flatten().filter_map(read).collect(),
-        page.next_cursor,
-    )
+    let (tools, next) = page(result, "tools");
+    (tools.into_iter().filter_map(read).collect(), next)
 }
 
 /// The parts of a `tools/call` result that longhaul itself needs.

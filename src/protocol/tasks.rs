@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RpcError,
-    decode::{bounded_name, introduction, lenient, server_info},
+    decode::{bounded_name, introduction, page, server_info},
     encode::TASKS,
 };
 use crate::domain::{Era, TaskKind, TaskState, text};
@@ -192,20 +192,11 @@ pub fn parse_task_object(json: &str) -> Option<TaskObject> {
 
 /// Parses one page of `tasks/list` (2025-11-25): its tasks and the cursor of the next page.
 pub fn parse_task_page(result: &str) -> (Vec<TaskObject>, Option<String>) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Page<'a> {
-        #[serde(borrow, default, deserialize_with = "lenient")]
-        tasks: Option<Vec<&'a RawValue>>,
-        #[serde(default, deserialize_with = "lenient")]
-        next_cursor: Option<String>,
-    }
-    let Ok(page) = serde_json::from_str::<Page<'_>>(result) else {
-        return (Vec::new(), None);
-    };
-    let tasks = page.tasks.iter().flatten();
-    let tasks = tasks.filter_map(|raw| parse_task_object(raw.get()));
-    (tasks.collect(), page.next_cursor)
+    let (tasks, next) = page(result, "tasks");
+    let tasks = tasks
+        .into_iter()
+        .filter_map(|raw| parse_task_object(raw.get()));
+    (tasks.collect(), next)
 }
 
 /// The kind of a `tools/call` result.

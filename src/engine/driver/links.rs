@@ -20,7 +20,7 @@ use crate::{
             configuring::{Configured, WithheldError, refused_here},
             requests::at_rest,
             saving::notice,
-            state::{Driver, Linked, Saver, SigningIn},
+            state::{Driver, Linked, Saver},
         },
         inbox::{Reading, Source},
         snapshots::ReaderId,
@@ -157,8 +157,8 @@ impl Linked {
     pub(super) fn connection(
         &mut self,
         configured: &Configured<'_>,
-        sign_in: SigningIn<'_>,
         unread: &SharedByteCount,
+        sign_in: impl FnOnce(&url::Url, &str) -> TokenManager,
     ) -> Result<Http, ExchangeEvent> {
         if let Some(http) = &self.http {
             return Ok(http.clone());
@@ -185,17 +185,7 @@ impl Linked {
             |url: &url::Url| !server_url::is_cleartext(url) || configured.insecure_http;
         self.tokens = url
             .filter(|url| takes_sign_in && is_private(url))
-            .map(|url| {
-                let SigningIn {
-                    logins,
-                    fetcher,
-                    now,
-                    notice,
-                } = sign_in;
-                let name = record.name.as_str();
-                let fetcher = Arc::clone(fetcher);
-                Arc::new(TokenManager::new(&url, name, logins, fetcher, now, notice))
-            });
+            .map(|url| Arc::new(sign_in(&url, record.name.as_str())));
         let sent = configured.sent(record, &self.headers);
         let sign_in = self.tokens.clone();
         if has_own && let Some(tokens) = &sign_in {
@@ -479,13 +469,12 @@ impl Driver<'_> {
             })
         } else {
             let clock = self.clock;
-            let sign_in = SigningIn {
-                logins: self.sign_in.logins,
-                fetcher: &self.sign_in.fetcher,
-                now: Arc::new(move || clock.now().wall),
-                notice: notice(self.snapshots, clock),
-            };
-            let http = linked.connection(&configured, sign_in, unread);
+            let http = linked.connection(&configured, unread, |url, name| {
+                let fetcher = Arc::clone(&self.sign_in.fetcher);
+                let now = Arc::new(move || clock.now().wall);
+                let notice = notice(self.snapshots, clock);
+                TokenManager::new(url, name, self.sign_in.logins, fetcher, now, notice)
+            });
             http.map(|http| {
                 let arrivals = http.exchange_for(task, request);
                 inbox.read(index, exchange, Source::Network, arrivals)

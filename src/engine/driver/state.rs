@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
-    auth::{AuthError, Logins, NoticeSink, Now, TokenManager},
+    auth::{AuthError, Logins, TokenManager},
     domain::{
         Mono, RateLimit, RequestError, ServerName, SessionRequestId, SharedByteCount, SignInPage,
         TaskView, Wall,
@@ -189,12 +189,4 @@ pub(super) struct Trouble {
     pub(super) tries: u64,
     /// Whether it was reported that no server is read.
     pub(super) is_deaf: bool,
-}
-
-/// What refreshing a sign-in token needs.
-pub(super) struct SigningIn<'s> {
-    pub(super) logins: &'s Logins,
-    pub(super) fetcher: &'s Arc<Fetcher>,
-    pub(super) now: Now,
-    pub(super) notice: NoticeSink,
 }

@@ -4,21 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{HistoryEntry, HistoryEvent, Status, UnknownReason, Wall};
 
-/// What a task was doing during a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+/// What a task was doing during a period, the most notable last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Activity {
     /// Nothing was sent to the server yet.
     Waiting,
     /// It ran, as far as is known.
     Running,
+    /// No longhaul was running to watch it.
+    #[strum(serialize = "no longhaul process")]
+    Unwatched,
     /// It was paused.
     Paused,
     /// The connection was lost.
     Disconnected,
-    /// No longhaul was running to watch it.
-    #[strum(serialize = "no longhaul process")]
-    Unwatched,
     /// A question waited for the user's answer.
     Asking,
 }

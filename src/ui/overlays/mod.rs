@@ -78,15 +78,8 @@ pub(super) fn toasts(region: &mut Region<'_>, state: &State, body: Range<u16>) {
     let columns = region.columns();
     let most = columns.saturating_sub(6).min(64);
     let toasts = state.messages.toasts.iter().enumerate();
-    let most_severe = toasts.clone().max_by_key(|(index, toast)| {
-        let severity = match toast.level {
-            NoticeLevel::Info => 0,
-            NoticeLevel::Warning => 1,
-            NoticeLevel::Error => 2,
-        };
-        (severity, *index)
-    });
-    let most_severe = most_severe.map(|(index, _)| index);
+    let severities = toasts.clone().map(|(index, toast)| (toast.level, index));
+    let most_severe = severities.max().map(|(_, index)| index);
     let is_small = region.rows() < 20;
     let mut bottom = body.end;
     let is_shown = |index| !is_small || Some(index) == most_severe;

@@ -129,17 +129,9 @@ pub(super) fn bar<'t>(
 
 /// What to show of a time: a short cut or question must stay visible beside a long run.
 fn most_notable(periods: &[Period], from: Wall, to: Wall) -> Option<Activity> {
-    let weight = |activity: &Activity| match activity {
-        Activity::Waiting => 0,
-        Activity::Running => 1,
-        Activity::Unwatched => 2,
-        Activity::Paused => 3,
-        Activity::Disconnected => 4,
-        Activity::Asking => 5,
-    };
     let overlaps = |period: &&Period| period.from < to && period.to >= from;
     let during = periods.iter().filter(overlaps);
-    during.map(|period| period.activity).max_by_key(weight)
+    during.map(|period| period.activity).max()
 }
 
 fn sign(theme: Theme, activity: Activity) -> Span<'static> {

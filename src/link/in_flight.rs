@@ -387,7 +387,7 @@ impl InFlightRequests {
 pub(super) fn no_message(body: &Body) -> Option<String> {
     match body {
         Body::Stream | Body::Json => None,
-        Body::Empty => Some("it sent an empty response".to_owned()),
+        Body::Empty(_) => Some("it sent an empty response".to_owned()),
         Body::Other { media } => Some(match media.as_deref().map(text::clean_line) {
             Some(media) => format!("it answered with {media:.60}, not MCP"),
             None => "it answered with something that is not MCP".to_owned(),

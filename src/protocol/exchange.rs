@@ -184,8 +184,8 @@ pub enum Body {
     Stream,
     /// `application/json`.
     Json,
-    /// No body, as after a notification (202).
-    Empty,
+    /// No body, with its status, which is 202 after a notification.
+    Empty(u16),
     /// Any other type; read up to the size limit and discarded.
     Other {
         /// Its media type in lowercase, without parameters; not sanitized.

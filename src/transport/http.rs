@@ -427,19 +427,17 @@ impl Inner {
             .filter(|id| !id.is_empty())
             .map(str::to_owned);
         let length = response.content_length();
-        let is_bodiless = matches!(
-            response.status(),
-            StatusCode::ACCEPTED | StatusCode::NO_CONTENT
-        );
+        let status = response.status().as_u16();
+        let is_bodiless = matches!(status, 202 | 204);
         let media = media_type(headers);
         let compressed = text_of(headers, CONTENT_ENCODING)
             .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
             .map(|coding| format!("{} data", coding.to_ascii_lowercase()));
         let body = match media.as_deref() {
-            _ if is_bodiless => Body::Empty,
+            _ if is_bodiless => Body::Empty(status),
             _ if compressed.is_some() && length != Some(0) => Body::Other { media: compressed },
             Some("text/event-stream") => Body::Stream,
-            _ if length == Some(0) => Body::Empty,
+            _ if length == Some(0) => Body::Empty(status),
             Some(media) if may_be_json(media) => Body::Json,
             // Some frameworks name no type.
             None => Body::Json,
@@ -449,7 +447,7 @@ impl Inner {
         };
         let cap = self.options.cap_bytes;
         let reader = match body {
-            Body::Empty => Reader::Empty,
+            Body::Empty(_) => Reader::Empty,
             _ if body != Body::Stream && length.is_some_and(|length| length > cap as u64) => {
                 Reader::TooLarge { cap }
             }

@@ -416,7 +416,7 @@ struct Pipes<'p> {
 /// An empty response.
 fn accepted() -> Vec<ExchangeEvent> {
     let opened = ExchangeEvent::Opened {
-        body: Body::Empty,
+        body: Body::Empty(202),
         session: None,
     };
     vec![opened, ExchangeEvent::Ended]

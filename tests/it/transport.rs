@@ -290,16 +290,19 @@ async fn a_keep_alive_comment_shows_life_but_is_no_event() {
 
 #[tokio::test]
 async fn an_accepted_message_has_no_body() {
-    for answer in [
-        "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
-        "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nnull",
-        "HTTP/1.1 204 No Content\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    for (status, answer) in [
+        (202, "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"),
+        (
+            202,
+            "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nnull",
+        ),
+        (204, "HTTP/1.1 204 No Content\r\n\r\n"),
+        (200, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
     ] {
         let server = Server::saying(answer).await;
         assert_eq!(
             all(&server.http(), post("{}")).await,
-            [opened(Body::Empty), ExchangeEvent::Ended],
+            [opened(Body::Empty(status)), ExchangeEvent::Ended],
             "{answer}"
         );
     }
@@ -362,7 +365,7 @@ async fn follows_a_same_origin_redirect_with_body_and_headers() {
             all(&http, post("{\"a\":1}")).await,
             [
                 ExchangeEvent::MoreRequests(1),
-                opened(Body::Empty),
+                opened(Body::Empty(202)),
                 ExchangeEvent::Ended
             ]
         );
@@ -638,7 +641,7 @@ async fn waits_for_a_silent_server_until_the_stream_is_dropped() {
         _ = is_asked.recv() => {}
     }
     speak.send(()).unwrap();
-    assert_eq!(exchange.next().await, Some(opened(Body::Empty)));
+    assert_eq!(exchange.next().await, Some(opened(Body::Empty(202))));
     assert_eq!(exchange.next().await, Some(ExchangeEvent::Ended));
     assert_eq!(exchange.next().await, None);
 }
@@ -866,7 +869,7 @@ async fn a_certificate_for_another_name_is_untrusted() {
         options.extra_roots.push(certificate.clone());
         let arrivals = all(&Http::new(options).unwrap(), post("{}")).await;
         if is_trusted {
-            assert_eq!(arrivals, [opened(Body::Empty), ExchangeEvent::Ended]);
+            assert_eq!(arrivals, [opened(Body::Empty(202)), ExchangeEvent::Ended]);
         } else {
             let why = "its certificate is for another name".to_owned();
             assert_eq!(arrivals, [ExchangeEvent::Untrusted { why }]);

@@ -108,7 +108,7 @@ fn refused_by_server(status: u16) -> ExchangeEvent {
 /// A response without a body.
 fn accepted() -> ExchangeEvent {
     ExchangeEvent::Opened {
-        body: Body::Empty,
+        body: Body::Empty(202),
         session: None,
     }
 }
@@ -343,7 +343,7 @@ impl Bench {
         self.bring(
             exchange,
             ExchangeEvent::Opened {
-                body: Body::Empty,
+                body: Body::Empty(202),
                 session: None,
             },
         );
@@ -1306,7 +1306,7 @@ fn a_call_that_is_taken_and_not_answered_may_have_run() {
     bench.start("steps", Limits::default());
     let (call, _) = bench.last_post("tools/call");
     let taken = ExchangeEvent::Opened {
-        body: Body::Empty,
+        body: Body::Empty(202),
         session: None,
     };
     bench.bring(call, taken);

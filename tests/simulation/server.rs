@@ -523,11 +523,11 @@ impl Server {
             "notifications/cancelled" => {
                 let wanted = message["params"]["requestId"].as_str().unwrap_or_default();
                 self.cancelled(request.session.as_ref(), wanted);
-                self.open(conn, Body::Empty, None);
+                self.open(conn, Body::Empty(202), None);
                 self.send(conn, ExchangeEvent::Ended);
             }
             _ => {
-                self.open(conn, Body::Empty, None);
+                self.open(conn, Body::Empty(202), None);
                 self.send(conn, ExchangeEvent::Ended);
             }
         }
@@ -1025,7 +1025,7 @@ impl Server {
                 .get(run.stream)
                 .is_none_or(|of| of.session.as_ref() != Some(&session))
         });
-        self.open(conn, Body::Empty, None);
+        self.open(conn, Body::Empty(202), None);
         self.send(conn, ExchangeEvent::Ended);
     }
 

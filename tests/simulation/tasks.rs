@@ -399,7 +399,7 @@ impl Server {
         match method.as_str() {
             "" => {
                 self.reply(request.session.as_ref(), &message);
-                self.open(conn, Body::Empty, None);
+                self.open(conn, Body::Empty(202), None);
                 self.send(conn, ExchangeEvent::Ended);
                 true
             }

@@ -55,7 +55,10 @@ impl Link {
                 if let Some(words) = no_message(body) {
                     active.notice(now, words);
                 }
-                let status = if *body == Body::Empty { 202 } else { 200 };
+                let status = match body {
+                    Body::Empty(status) => *status,
+                    _ => 200,
+                };
                 self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(status)));
             }
             StreamState::Asking { is_probe, .. } if is_stream => {

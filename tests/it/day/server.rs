@@ -236,7 +236,7 @@ impl Server {
                 self.idle.push(exchange);
             }
             _ => {
-                self.open(exchange, Body::Empty);
+                self.open(exchange, Body::Empty(202));
                 self.send(exchange, ExchangeEvent::Ended);
             }
         }

@@ -196,7 +196,7 @@ fn remembers_a_bounded_number_of_auto_answered_questions() {
         bench.bring(
             exchange,
             ExchangeEvent::Opened {
-                body: Body::Empty,
+                body: Body::Empty(202),
                 session: None,
             },
         );
@@ -432,7 +432,7 @@ fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
                 bench.bring(exchange, ExchangeEvent::MoreRequests(hops));
             }
             let opened = ExchangeEvent::Opened {
-                body: Body::Empty,
+                body: Body::Empty(202),
                 session: None,
             };
             let reset = "reset".to_owned();

@@ -189,7 +189,7 @@ impl Lab {
             }
             "ping" => bench.answer_on(exchange, body, &json!({})),
             _ => {
-                let empty = Body::Empty;
+                let empty = Body::Empty(202);
                 bench.bring(
                     exchange,
                     ExchangeEvent::Opened {
@@ -687,7 +687,7 @@ fn a_resume_without_a_stream_ends_with_a_reason() {
     check(&page, HOUR, End::InWords);
     // A proxy may show it in the server's place for a while.
     check(&page, 60_000, End::Whole);
-    check(&Fault::Body(Body::Empty), HOUR, End::InWords);
+    check(&Fault::Body(Body::Empty(202)), HOUR, End::InWords);
     check(&Fault::Empty, HOUR, End::InWords);
     check(&Fault::Empty, 2000, End::Whole);
 }

@@ -105,7 +105,7 @@ impl PollServer {
             "ping" => bench.answer_on(exchange, body, &json!({})),
             method if method.starts_with("notifications/") => {
                 let opened = ExchangeEvent::Opened {
-                    body: Body::Empty,
+                    body: Body::Empty(202),
                     session: None,
                 };
                 bench.bring(exchange, opened);

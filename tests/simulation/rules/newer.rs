@@ -535,7 +535,7 @@ fn an_unanswered_initialize_does_not_block_modern_calls() {
     let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
     let nothing = |bench: &mut Bench| {
         let (initialize, _) = bench.last_post("initialize");
-        let (body, session) = (Body::Empty, None);
+        let (body, session) = (Body::Empty(202), None);
         bench.bring(initialize, ExchangeEvent::Opened { body, session });
         bench.bring(initialize, ExchangeEvent::Ended);
     };

@@ -163,7 +163,7 @@ fn replies(bench: &Bench) -> Vec<(ExchangeId, Value)> {
 
 fn taken(bench: &mut Bench, exchange: ExchangeId) {
     let session = None;
-    let body = Body::Empty;
+    let body = Body::Empty(202);
     bench.bring(exchange, ExchangeEvent::Opened { body, session });
     bench.bring(exchange, ExchangeEvent::Ended);
 }

@@ -170,7 +170,7 @@ fn demo_line(state: &State, columns: usize) -> String {
     ]
     .map(|action| state.key(action));
     if state.totals.open.is_empty() && !state.tasks.is_empty() {
-        return format!("try: {new} new call, {again} run again, {cut} break");
+        return format!("try: {new} new call, {again} run again, {cut} inject a fault");
     }
     let cut_network = format!("try: {cut}, then c to cut the network");
     let reopen = &state.setup.reopens_with;

@@ -58,7 +58,7 @@ const fn bind(
 /// The default bindings.
 #[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open; on a failed, unknown or lost task, also show recovery options"),
+    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open, or show recovery options (unknown or lost; if failed, press twice)"),
     bind(Action::Back, &["esc", "h", "left"], LEVELS, "", "back", "go back (never quits)"),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),
@@ -121,7 +121,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::SignIn, &["L"], PANES, "login", "sign in", "sign in to a server, allow its variables, or approve its command").changes(),
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)").changes().of_task(),
-    bind(Action::InjectFault, &["b"], PANES, "break", "break", "inject a fault (demo only)").changes(),
+    bind(Action::InjectFault, &["b"], PANES, "break", "fault", "inject a fault (demo only)").changes(),
     bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts most longhaul commands"),
     bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
     bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),

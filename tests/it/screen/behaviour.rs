@@ -1779,7 +1779,7 @@ fn the_strip_of_the_demo_comes_back_after_every_remark() {
     assert!(
         screen
             .draw()
-            .contains("try: n new call, R run again, b break")
+            .contains("try: n new call, R run again, b inject a fault")
     );
 }
 

@@ -15,18 +15,18 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
             "this stdio server needs your approval; press {key} to review it, or run `longhaul servers approve {name}`"
         ),
         (Some(ServerObstacle::Consent(names)), _) => format!(
-            "sending {} there needs your consent; press {key} to review it, or run `longhaul servers consent {name}`",
+            "this server needs your consent to get {}; press {key} to review, or run `longhaul servers consent {name}`",
             names.join(", ")
         ),
         (Some(ServerObstacle::Variables(names)), _) => {
-            let (what, were, it) = match names.as_slice() {
-                [_] => ("variable", "was", "it"),
-                _ => ("variables", "were", "them"),
+            let (were, it) = match names.as_slice() {
+                [_] => ("was", "it"),
+                _ => ("were", "them"),
             };
             // Short enough for a task's details, which have three lines for it.
             format!(
-                "it needs the {what} {}, which {were} not set when longhaul started; set {it} and restart longhaul",
-                names.join(", ")
+                "this server needs ${}, which {were} not set when longhaul started; set {it} and restart longhaul",
+                names.join(", $")
             )
         }
         (None, LinkState::NeedsLogin { why, .. }) if server.state.takes_sign_in() => {

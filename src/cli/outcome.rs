@@ -31,9 +31,7 @@ pub(super) fn sign_in_needed(
             takes_sign_in: false,
         }) => (why.clone(), credentials_hint(context, server)),
         Some(LinkState::NeedsLogin { why, .. }) => (why.clone(), sign_in_hint),
-        Some(LinkState::NotStarted { why, .. }) => {
-            (why.clone(), "It resumes once that is done".to_owned())
-        }
+        Some(LinkState::NotStarted { why, .. }) => (why.clone(), "Do that first".to_owned()),
         _ => (format!("{server} needs credentials"), sign_in_hint),
     }
 }
@@ -42,12 +40,12 @@ pub(super) fn sign_in_needed(
 fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
     let server = context.configured(server);
     if server.is_some_and(|server| server.withheld.is_some()) {
-        return "It resumes once that is done".to_owned();
+        return "Do that first".to_owned();
     }
     match server.map(|server| server.variables()).as_deref() {
         None | Some([]) => "Pass credentials with -H or --bearer-env".to_owned(),
         Some(variables) => format!(
-            "Set ${} in the environment of longhaul, or pass credentials with -H or --bearer-env",
+            "Check ${}, or pass credentials with -H or --bearer-env",
             variables.join(", $")
         ),
     }

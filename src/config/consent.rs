@@ -216,7 +216,9 @@ pub(crate) fn consent_on_screen(
 pub(crate) fn consent_given(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
-    format!("allowed for {name}; longhaul asks again if anything changes{missing}")
+    let program = server.program.as_ref();
+    let what = program.map_or("receive its variables", |_| "be started");
+    format!("{name} may now {what}; longhaul asks again if anything changes{missing}")
 }
 
 /// The message about variables that are not set, if any.
@@ -225,7 +227,7 @@ fn not_set(server: &ServerConfig) -> Option<String> {
     server.withheld = None;
     match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
         ServerObstacle::Variables(names) => Some(format!(
-            "not set in the shell from which you run longhaul: {}",
+            "set {} in the shell from which you run longhaul",
             names.join(", ")
         )),
         ServerObstacle::Approval | ServerObstacle::Consent(_) => None,

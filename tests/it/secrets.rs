@@ -389,7 +389,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     assert!(is_silent());
     agree(
         "in the X-Other header",
-        "allowed for lab; longhaul asks again",
+        "lab may now receive its variables; longhaul asks again",
     );
     screen.press("n");
     screen.wait_for("quick");
@@ -416,7 +416,7 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     ));
     assert_eq!(agreed.code, Some(0), "{agreed:#?}");
     assert!(
-        agreed.err.contains("run longhaul: LAB_TOKEN"),
+        agreed.err.contains("set LAB_TOKEN in the shell"),
         "{agreed:#?}"
     );
     screen.wait_for("quick");
@@ -446,7 +446,7 @@ fn a_task_keeps_its_place_while_the_driver_lacks_a_variable() {
     let mut screen = env.open(&["attach", id], (120, 36));
     screen.wait_for_line(&["waiting", "needs $LAB_TOKEN"]);
     screen.press("3");
-    screen.wait_for("needs the variable LAB_TOKEN");
+    screen.wait_for("this server needs $LAB_TOKEN");
     screen.wait_for("3 tools, resumable streams");
     // Nothing left this one: whatever the server read, the first one sent.
     let knows = |head: &HeaderMap| head.get("x-key").is_some_and(|key| key == "canary");

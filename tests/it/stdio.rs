@@ -926,7 +926,7 @@ fn the_screen_shows_what_needs_approval() {
         screen.press("y");
         screen.watch_for(Duration::from_millis(50));
     }
-    screen.wait_for("allowed for files; longhaul asks again");
+    screen.wait_for("files may now be started; longhaul asks again");
     assert!(text(env.path().join("config.toml")).contains("approved"));
     screen.press("q");
     screen.wait_for("No tasks yet");

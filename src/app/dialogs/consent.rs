@@ -36,7 +36,7 @@ pub(super) fn dialog(state: &State, server: &ServerName, consent: &Consent) -> D
     // The user must be able to read everything before approving it.
     let why_not = (!fits(state, lines)).then(|| {
         let server = text::shell_word(server.as_str());
-        format!("too long to show here; use longhaul servers {command} {server}")
+        format!("too long to show here; run `longhaul servers {command} {server}`")
     });
     let items = vec![
         MenuItem::new('n', no, MenuAction::Refuse),

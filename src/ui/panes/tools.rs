@@ -23,7 +23,7 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
         (None, state) if state.takes_sign_in() => "to sign in",
         (None, _) => "to see what it needs",
     };
-    format!("No tools: {why}. Select it in the server list and press {key} {help}.")
+    format!("No tools: {why}. Select this server in the servers pane and press {key} {help}.")
 }
 
 /// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.

@@ -218,7 +218,7 @@ fn credential_advice(
         let variables = variables.join(", $");
         (
             format!("refused the credentials from ${variables}"),
-            format!("check ${variables} where you start longhaul"),
+            format!("check ${variables} in the shell from which you run longhaul"),
         )
     }
 }

@@ -80,7 +80,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
     else {
         if status != 401 {
             return Err(AuthError::Refused(format!(
-                "{} needs no sign-in: it does not ask for one (HTTP {status})",
+                "the server at {} does not ask for a sign-in (HTTP {status})",
                 host(server)
             )));
         }

@@ -153,7 +153,7 @@ fn open_browser(
             format!("could not start a browser ({error}); open this page yourself:")
         }
         None => {
-            "no browser found; open this URL on this machine, or on another one that forwards the port of its redirect_uri to this machine:"
+            "no browser found; open this URL here, or on a machine that forwards the port in its redirect_uri here:"
                 .to_owned()
         }
     };

@@ -23,7 +23,7 @@ const TASK_CANCEL_WITHIN: Duration = Duration::from_secs(30);
 /// How long a cancelled call is silent, at least and at most, until it counts as cancelled. A server need not confirm a
 /// cancel (2025-11-25, basic/utilities/cancellation), so its silence is all that can be had.
 const CANCEL_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(300)];
-/// How long a resume may take before it is no longer shown as asked for.
+/// How long a resume is shown as requested.
 const RESUME_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a cancel or pause that did not get through it is sent again: at first, and after many tries. Each try
 /// costs the link's budget, which also has to last for what a call's recovery needs.
@@ -228,7 +228,7 @@ impl Link {
         let mut request_id = None;
         if let Some(active) = self.tasks.get_mut(id) {
             request_id = active.request_id().map(str::to_owned);
-            // On pipes nothing tells that a call was taken.
+            // Over stdio, nothing shows that a call was accepted.
             let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
                 "cancelled; the stdio server was notified".to_owned()
@@ -256,15 +256,15 @@ impl Link {
         u64::try_from(others.count()).unwrap_or(u64::MAX)
     }
 
-    /// A cancel to which the process did not respond, asked for again: its end is the end of the call. MCP lets a server
-    /// say nothing to a cancel, so this is the one proof that can be had.
+    /// A second cancel, after the process did not respond to the first: stopping the process ends the call. MCP lets a
+    /// server ignore a cancel, so there is no other proof that the call has ended.
     fn end_process(&mut self, id: &TaskId) -> Result<(), RequestError> {
         let others = self.others_at_work(id);
         let name = self.record.name.clone();
         if others > 0 {
             let calls = text::plural(others, "other call");
             return Err(RequestError::Usage(format!(
-                "not cancelled: the stdio server {name} did not respond, and {calls} would end with it"
+                "not cancelled: the stdio server {name} did not respond, and stopping it would also end {calls}"
             )));
         }
         if let Some(active) = self.tasks.get_mut(id) {
@@ -449,7 +449,7 @@ impl Link {
         let taken_at = active.cancel_taken_at.filter(|_| active.was_cancelled())?;
         // A call without a response may arrive after its cancel.
         let has_arrived = active.phase() == Phase::Open;
-        // Without its stream nothing of it is heard, whatever else the server says.
+        // Without its stream, nothing about it arrives, whatever else the server sends.
         let is_deaf = active.recovery.kept.is_none()
             && matches!(
                 active.stream,

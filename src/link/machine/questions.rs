@@ -16,7 +16,7 @@ const OPEN: usize = 32;
 const REMEMBERED: usize = 256;
 /// Bytes of one question; a form of hundreds of choices is a third of it.
 const QUESTION_BYTES: usize = 64 * 1024;
-/// Bytes of one request for a message of a model, with what it is to read.
+/// Maximum size of one sampling request in bytes, including its prompt.
 const SAMPLING_BYTES: usize = 512 * 1024;
 /// Requests for a host of one task that wait for their answers; more are refused.
 const OPEN_FOR_HOST: usize = 4;
@@ -174,7 +174,7 @@ impl Link {
                 return;
             };
             if active.task.attempts_made() > EMPTY_ROUNDS && active.task.questions.is_empty() {
-                let words = "the server asks to be called again and again without a question";
+                let words = "the server keeps asking to be called again, but asks no question";
                 return self.fail(id, TaskErrorKind::Protocol, None, words.to_owned());
             }
             return self.next_round(id);

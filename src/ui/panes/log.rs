@@ -106,9 +106,7 @@ pub(super) fn log_tab(region: &mut Region<'_>, state: &State, task_row: &TaskRow
     }
     if lines.len() < body && log.dropped > 0 {
         let dropped = text::grouped(log.dropped);
-        let note = format!(
-            "{dropped} older lines are not shown; the session file has those that were kept"
-        );
+        let note = format!("{dropped} older lines are not shown; see `longhaul logs`");
         lines.push(theme.span(note, Role::Dim).into());
     }
     lines.truncate(body);

@@ -209,7 +209,7 @@ pub(super) fn configuration(context: &Context<'_>, checks: &mut Checks) {
 pub(super) fn keeper(context: &Context<'_>, checks: &mut Checks) {
     checks.about("keeper");
     if !matches!(context.role(), Ok(ProcessRole::Client(_))) {
-        checks.ok("off, so calls lose their connection when the last longhaul process exits");
+        checks.ok("off, so calls lose their connection when the process that runs them exits");
         return;
     }
     if is_in_container() {

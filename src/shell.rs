@@ -76,9 +76,9 @@ pub enum TerminalEvent {
     Signal(u8),
     /// A panic in some thread; it was reported.
     Panic,
-    /// Somebody wants the program to stop for a while.
+    /// SIGTSTP: the program should suspend itself.
     Stop,
-    /// The program goes on after a stop.
+    /// The program continues after it was suspended.
     Continued,
 }
 
@@ -229,7 +229,7 @@ fn note_trouble(trouble: &mut Option<Outcome>, news: &[Event]) {
 }
 
 impl Outcome {
-    /// An end with nobody there to read a note, or nothing to say in it.
+    /// An exit without a message, because nobody could read one or there is nothing to say.
     fn silent(exit: u8) -> Self {
         let note = ExitNote::default();
         Self { note, exit }

@@ -49,7 +49,7 @@ pub(super) fn send_alerts(state: &mut State) {
 
 /// Sends the alerts that are this screen's to announce.
 pub(super) fn on_announced(state: &mut State, mut alerts: Vec<Alert>, outcome: SessionOutcome) {
-    // Without an answer nobody knows what other screens did, and one alert too many is better than none.
+    // Without an answer, it is unknown what other screens did, and one alert too many is better than none.
     if let Ok(SessionResponse::Announce(ours)) = outcome {
         alerts.retain(|alert| ours.contains(&alert.id));
     }

@@ -30,7 +30,7 @@ pub(super) fn interrupt(state: &mut State) {
         ExitWhen::No => false,
     };
     if is_second {
-        // Impatience is no decision to stop the keeper.
+        // A second Ctrl-C is not a decision to stop the keeper.
         state.exit.stops_keeper = false;
         return quit(state);
     }

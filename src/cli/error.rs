@@ -29,7 +29,7 @@ pub(super) enum CliError {
 impl CliError {
     pub(super) fn new(code: u8, message: impl Into<String>) -> Self {
         let text: String = message.into();
-        // The operating system's number of an error says nothing to the user.
+        // The operating system's error number means nothing to the user.
         let text = match text.split_once(" (os error ") {
             Some((before, after)) => {
                 let after = after.split_once(')').map_or("", |(_, after)| after);

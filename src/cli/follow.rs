@@ -123,7 +123,7 @@ pub(super) async fn follow(
     }
 }
 
-/// What becomes of the call after Ctrl-C. `if_cut` is what the exit of this process does to it, if it is the driver.
+/// What happens to the call after Ctrl-C. `if_cut` is what the exit of this process does to it, if it is the driver.
 fn quit_message(
     context: &Context<'_>,
     id: &TaskId,

@@ -32,7 +32,7 @@ use crate::{
 /// The number of a request to try again, which no other request gets.
 pub(super) const RETRY: SessionRequestId = SessionRequestId::MAX;
 
-/// How long a command is silent before it tells why.
+/// How long a command is silent before it says why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
 const NOT_DRIVEN: &str = "no process is running this session's calls; showing saved data";

@@ -120,7 +120,7 @@ fn exact<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<
 const ATTEMPTS_KEPT: usize = 16;
 
 impl Task {
-    /// The name of the tool of an imported task, which no server tells.
+    /// The tool name of imported tasks, because servers don't report it.
     pub const NO_TOOL: &str = "imported task";
 
     /// What the server last said of its task (`statusMessage`); not sanitized.

@@ -11,8 +11,8 @@ pub enum ActionRefusal {
     AlreadyPaused,
     /// Its call is not sent yet, so nothing runs.
     NotStarted,
-    /// It continues once its question is answered. A key only says so; a link lets the request through, which retries the
-    /// connection at least.
+    /// It continues once its question is answered. On the screen, the key only says so; a link accepts the request and
+    /// at least retries the connection.
     WaitsForAnswer,
     /// It is unknown whether it runs.
     Unknown,
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// Whether the list lets go of it: nothing runs, or the server did not respond to its cancel.
+    /// Whether it can be removed from the list: nothing runs, or the server did not respond to its cancel.
     pub fn can_be_removed(&self) -> bool {
         let was_cancelled = self.attempt().is_some_and(|it| it.was_cancelled);
         match self.status {

@@ -131,7 +131,7 @@ impl LinkState {
 }
 
 impl ServerView {
-    /// What the saved record of a server tells.
+    /// What the saved record of a server contains.
     pub fn of_record(record: &LinkRecord) -> Self {
         Self {
             name: record.name.clone(),

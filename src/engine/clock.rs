@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Waits until a time, or for ever.
+    /// Waits until a time, or forever.
     pub async fn sleep_until(&self, at: Option<Mono>) {
         match at {
             Some(at) => tokio::time::sleep_until(self.instant(at)).await,

@@ -71,7 +71,7 @@ pub(super) async fn follow(
         Hello::ours(contract)
     };
     if !is_understood(&hello, contract) {
-        // A driver that was killed may have said half of it.
+        // A driver that was killed may have sent only part of it.
         if has_ended(&mut lines).await {
             return Some(Ending::DriverGone);
         }
@@ -181,7 +181,7 @@ async fn attend(
     let ending = {
         let mut reading = std::pin::pin!(reading);
         tokio::select! {
-            // What was asked before this process left still goes out.
+            // Requests made before this process exits are still sent.
             biased;
             ending = writing => match ending {
                 // A keeper that was stopped has said so before it closed the connection.
@@ -336,7 +336,7 @@ async fn first_frame(
     tokio::time::timeout(rest, lines.next()).await.ok()
 }
 
-/// Whether nothing more comes, so that the last line may be half of one.
+/// Whether nothing more comes, so that the last line may be incomplete.
 async fn has_ended(
     lines: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
 ) -> bool {

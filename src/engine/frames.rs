@@ -133,7 +133,7 @@ pub(super) enum VerbAnswer {
     Status(KeeperStatus),
     /// To [`Verb::Stop`]: it is stopping now.
     Stopping(KeeperStatus),
-    /// To [`Verb::Stop`] and [`Verb::Upgrade`]: it is no keeper, so its own user decides.
+    /// To [`Verb::Stop`] and [`Verb::Upgrade`]: the driver is not a keeper, so only its own user can stop it.
     NotAKeeper(KeeperStatus),
     /// To [`Verb::Upgrade`].
     #[serde(untagged)]

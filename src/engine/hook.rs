@@ -30,7 +30,7 @@ use crate::{
 
 /// The maximum number of concurrent commands; more wait, unless this process is exiting.
 const AT_ONCE: usize = 4;
-/// After this wait the user is told: the running commands may never end.
+/// After this wait, the user is notified: the running commands may never end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often running commands are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

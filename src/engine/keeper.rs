@@ -308,7 +308,7 @@ pub fn upgrade_keeper(
     let answer = match ask(paths, Verb::Upgrade(request), UPGRADES_WITHIN) {
         Ok(Some((answer, _))) => answer,
         Ok(None) => return Ok(None),
-        // An old one hangs up at a verb that it does not know. What ends in the middle of it is no longer there.
+        // An old keeper hangs up on a verb that it does not know. One that exits in the middle of it is gone.
         Err(_) => {
             return Err(match DriverLock::holder(paths) {
                 Some(_) => KeeperError::CannotUpgrade(status),

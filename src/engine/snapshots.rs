@@ -116,7 +116,7 @@ impl Snapshots {
                 SessionEvent::Task(view) if !reader.wants(&view.task.id) => continue,
                 SessionEvent::Server(_) if reader.wanted.is_some() => continue,
                 SessionEvent::Task(view) => {
-                    // If it is back: events come after snapshots, so the reader would take it for gone.
+                    // In case it is back: events come after snapshots, so the reader would assume that it is gone.
                     if !tasks.contains_key(&view.task.id) {
                         let is_gone = |event: &SessionEvent| matches!(event, SessionEvent::Erased(id) if *id == view.task.id);
                         reader.events.retain(|event| !is_gone(event));
@@ -344,7 +344,7 @@ impl Subscription {
                 .filter_map(|id| tasks.get(id).cloned())
                 .map(SessionEvent::Task),
         );
-        // Responses last: a requester that is told that its task has started finds its snapshot.
+        // Responses come last, so that a requester whose task has started finds its snapshot.
         news.extend(events);
         news
     }

@@ -2,7 +2,7 @@
 //!
 //! The keeper replaces its program (`exec`), so it stays the parent of the server processes and keeps its process id. What
 //! a new program can't read from the session file is in the [`KeeperState`]: pipes, the lock, the socket, and values that
-//! are never saved. A new program that doesn't work must not cost a call, so the keeper doesn't let go first:
+//! are never saved. A new program that doesn't work must not cost a call, so the keeper first tests it:
 //!
 //! 1. It starts the new program as a child, the [`TrialRun`], which says which version it is.
 //! 2. It saves everything, stops between two lines of each pipe, and passes state and files to the child. The child
@@ -49,7 +49,7 @@ pub(super) enum UpgradeError {
         /// The system's reason.
         error: std::io::Error,
     },
-    /// It ended or said something else than it should.
+    /// It exited or sent something unexpected.
     #[error("{program} can't take over from the keeper: {why}", program = .program.display())]
     Broken {
         /// The new program.
@@ -80,7 +80,7 @@ pub(super) struct KeeperState {
     pub(super) configs: KnownConfigs,
     /// Whether every new server is traced.
     pub(super) traces: bool,
-    /// What is known of servers beside what is saved.
+    /// What is known about servers in addition to what is saved.
     pub(super) links: Vec<LinkState>,
     /// The process that ends server processes if the keeper is killed.
     pub(super) guard: Option<i32>,
@@ -88,7 +88,7 @@ pub(super) struct KeeperState {
     pub(super) trial: i32,
 }
 
-/// What is known of a server beside what is saved. `Debug` shows only its name, for the rest may be secret.
+/// What is known about a server in addition to what is saved. `Debug` shows only its name, for the rest may be secret.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LinkState {
     /// Its name.

@@ -42,7 +42,7 @@ pub(super) struct Hosts {
     pub(super) profiles: Vec<HostProfile>,
     /// Whether they may know the lists of an earlier session.
     pub(super) know_lists: bool,
-    /// When they are told to read the lists again, and when they last were.
+    /// When to notify them that the lists have changed, and when they were last notified.
     pub(super) lists_due: Option<Mono>,
     pub(super) lists_told: Option<Mono>,
     /// When they last changed.

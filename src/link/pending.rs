@@ -54,7 +54,7 @@ impl Pending {
         self.entries.is_empty()
     }
 
-    /// Whether what comes in any number has to be counted from here on instead of kept.
+    /// Whether entries that can arrive in any number now have to be counted instead of kept.
     pub(super) fn is_full(&self, entry: &HistoryEntry) -> bool {
         let more = entry.weight();
         self.part.bytes().saturating_add(more) > OF_ONE

@@ -1,4 +1,4 @@
-//! How the stream of a call is won back after a lost connection or a silence: what was tried since it last brought something new.
+//! How the stream of a call is recovered after a lost connection or silence: what was tried since its last new event.
 
 use core::time::Duration;
 
@@ -96,7 +96,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// The stream has brought something new: nothing is doubted any more.
+    /// The stream has delivered something new, so it is no longer in doubt.
     pub(super) fn succeeded(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
         self.probe_result = ProbeResult::None;

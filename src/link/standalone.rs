@@ -16,7 +16,7 @@ use crate::{domain::Mono, link::ExchangeId};
 
 /// How long a call waits for the head of this stream: what a server asks before it is open is lost at some of them.
 const COMES_FIRST: Duration = Duration::from_secs(1);
-/// The first wait before a stream that brought nothing is asked for again, and the longest.
+/// The first and the longest wait before a stream that delivered nothing is requested again.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
 /// While a call is silent, this stream may be on a dead connection too; it is looked after at most this often.
@@ -24,7 +24,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// A stream that was opened from a cursor and was silent for this long has replayed. Then one without a cursor takes its
 /// place: at several SDKs, the former brings nothing but the replay, although it stays open.
 const REPLAYS_FOR: Duration = Duration::from_millis(500);
-/// One that brought something, or stood for as long as the longest wait, is asked for again after this.
+/// The wait after a stream that delivered something or stayed open for at least the longest wait.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The standalone stream of one link.

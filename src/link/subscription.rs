@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::time::{doubled, jittered};
 use crate::{domain::Mono, link::ExchangeId};
 
-/// How long new tasks are gathered before the server is asked to tell of them.
+/// How long new tasks are collected before longhaul subscribes to them.
 const GATHER: Duration = Duration::from_secs(1);
 /// The first and the longest wait before a broken subscription is asked for again.
 const FIRST_LISTEN: Duration = Duration::from_secs(1);

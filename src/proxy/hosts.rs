@@ -13,7 +13,7 @@ pub(super) enum Limit {
     None,
 }
 
-/// How a host tells that it does not wait any more.
+/// How a host signals that it no longer waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Cancels {
     /// A cancel may mean a timeout or a person, unless its reason says which.

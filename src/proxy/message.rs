@@ -43,7 +43,7 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 /// Where the server can't be reached or refuses.
 pub(super) const SERVER_ERROR: i64 = -32000;
 
-/// A line that is no message, and the error response that it gets.
+/// A line that is not a message, and the error response that it gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
     /// The id of the request, as JSON text, if there is one.

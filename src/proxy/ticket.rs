@@ -196,7 +196,7 @@ pub(super) fn failure(words: &str) -> Value {
     json!({"content": [{"type": "text", "text": words}], "isError": true})
 }
 
-/// What the host is told while the server is silent.
+/// The progress message for the host while the server is silent.
 pub(super) fn heartbeat(view: &TaskView, now: Wall) -> String {
     format!("{}, task {}", state(view, now), view.task.id)
 }

@@ -245,7 +245,7 @@ enum ServiceError {
     OtherMachine,
 }
 
-/// What becomes of a part of a result.
+/// What to do with a block of a result.
 enum PartUse {
     /// It is written to this file, which must not exist.
     Save(PathBuf),
@@ -376,7 +376,7 @@ impl SessionServices {
         });
     }
 
-    /// Writes something of a task to a file that is not there yet; what came of it is an event later.
+    /// Writes part of a task to a new file; an event reports the outcome later.
     fn save(&mut self, task: &TaskId, what: SaveContent, path: &str) {
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
@@ -399,7 +399,7 @@ impl SessionServices {
         });
     }
 
-    /// Gives a private copy of a part of a result to the program that opens files; what came of it is an event later.
+    /// Opens a private copy of a block of a result with the viewer; an event reports the outcome later.
     fn open_part(&mut self, task: &TaskId, part: usize) {
         let Some(viewer) = self.options.viewer.clone() else {
             return self.in_background_with_message(|| Err(ServiceError::NoDesktop));
@@ -447,7 +447,7 @@ impl SessionServices {
         });
     }
 
-    /// Looks for the servers that other programs know, and takes them over if `takes`; what came of it is an event later.
+    /// Looks for servers in other MCP clients, and imports them if `takes`; an event reports the outcome later.
     fn import(&mut self, takes: bool) {
         let paths = self.paths.clone();
         self.in_background(move || {
@@ -459,7 +459,7 @@ impl SessionServices {
         });
     }
 
-    /// Breaks something on the demo server; what came of it is an event later.
+    /// Injects a fault into the demo server; an event reports the outcome later.
     #[cfg(feature = "demo")]
     fn break_demo(&mut self, what: &str) {
         let Some(dir) = self.options.demo_dir.clone() else {

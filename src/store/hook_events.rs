@@ -33,7 +33,7 @@ pub struct HookEvent {
     number: i64,
     /// The task that ended or asks a question.
     pub task: TaskId,
-    /// What the hook is told about.
+    /// What the hook is run for.
     pub occasion: NotifyReason,
 }
 

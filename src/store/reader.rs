@@ -412,8 +412,8 @@ fn open_without_place(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     }
     let log = check_file(&companion(path, "-wal"));
     let is_log_empty = log.is_ok_and(|log| log.is_none_or(|found| found.len() == 0));
-    // With something in the log, SQLite can keep in its own memory what else is shared; for that it wants to see the
-    // file of the shared memory, which whoever wrote the log has left there.
+    // If the log isn't empty, SQLite can keep the shared-memory index in its own memory. For that, it needs the -shm
+    // file that the writer of the log has left.
     let how: &[u8] = if is_log_empty {
         b"?immutable=1"
     } else {

@@ -130,7 +130,7 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connect
     connection.busy_timeout(BUSY)?;
     // In KiB. The check at the start reads the whole file and would fill the usual 2 MB in each process.
     connection.pragma_update(None, "cache_size", -512)?;
-    // The bundled SQLite gathers statistics for its plans, and would plan a statement anew for each value that is bound to
+    // The bundled SQLite gathers statistics for its plans, and would plan a statement again for each value bound to
     // it: a flush of many tasks parses more than it writes then.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Someone else may have made the file; nothing in it may run.

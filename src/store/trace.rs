@@ -1,4 +1,4 @@
-//! The traces: beside the session, a file of JSON lines for each server.
+//! The traces: next to the session file, one file of JSON lines per server.
 //!
 //! Bounded: a full file becomes the older one and replaces the previous older one. Readers skip a line that a crash has
 //! truncated or that another version of longhaul wrote.

@@ -63,7 +63,7 @@ struct SavedTerminal {
 
 /// Set by each [`enter`]. Locked only to read or replace it, never while writing.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
-/// Whether the terminal is taken over. Whoever sets it to false restores the terminal.
+/// Whether the terminal is in our modes. The caller that sets it to false restores the terminal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Locked while a frame is written.
 static WRITE_LOCK: Mutex<()> = Mutex::new(());

@@ -45,7 +45,7 @@ def until(what: str, seconds: float, look: Callable[[], Any]) -> Any:
         if answer := look():
             return answer
         if time.monotonic() > end:
-            raise Failed(f"waited {seconds:.0f} s in vain for {what}")
+            raise Failed(f"waited {seconds:.0f} s for {what}, which never came")
         time.sleep(0.02)  # sleep: another process is looked at, and can't wake us
 
 

@@ -73,7 +73,7 @@ def sdk_hole(stage: Stage) -> str:
 
 
 def sdk_kill_client(stage: Stage) -> str:
-    """kill -9 of longhaul in the middle; another process goes on at once."""
+    """kill -9 of longhaul in the middle; another process continues at once."""
     stage.through_proxy()
     call, task = count(stage, 32, 250)
     call.step(8)
@@ -139,7 +139,7 @@ def sdk_kill_both(stage: Stage) -> str:
 
 
 def sdk_pause(stage: Stage) -> str:
-    """The server has no pause tool: refused in words, and the work goes on."""
+    """The server has no pause tool: refused with a message, and the work continues."""
     stage.direct()
     call, task = count(stage, 24, 250)
     call.step(2)

@@ -81,7 +81,7 @@ pub(in crate::cli) fn proxy(context: &mut Context<'_>, args: &ProxyArgs) -> CliR
         )?;
         let outcome = serve(context, &mut proxy, &mut live, &mut lines, &mut reader).await;
         let notes = end(context, &mut proxy, &mut live);
-        // What is not noted in time is collectable all the same.
+        // A result that is not marked as collected in time can be collected again.
         let _ = tokio::time::timeout(ENDS_WITHIN, notes).await;
         live.close();
         outcome

@@ -51,7 +51,7 @@ pub(crate) struct WrappableEntry {
 }
 
 impl WrappableEntry {
-    /// Whether longhaul stands there already.
+    /// Whether the entry already runs `longhaul proxy`.
     pub(crate) fn is_wrapped(&self) -> bool {
         is_wrapped(&self.fields)
     }

@@ -209,7 +209,7 @@ impl Driver<'_> {
         SessionResponse::Calls(views)
     }
 
-    /// Adds to an introduction when its host has given up at the earliest, as its calls tell.
+    /// Adds to an introduction the earliest time at which its host gave up, as seen in its calls.
     pub(super) fn with_timeout(
         &self,
         number: SessionRequestId,

@@ -167,7 +167,7 @@ pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
 
-/// What the machine is told when longhaul itself refuses.
+/// The response that the state machine gets if longhaul itself refuses to send a request.
 pub(super) fn refused_here() -> ExchangeEvent {
     ExchangeEvent::Refused(Box::new(HttpError {
         status: 401,

@@ -87,8 +87,8 @@ impl Linked {
         server.obstacle(|variable| configured.surroundings.variables.get(variable).is_some())
     }
 
-    /// The server's process, taken from the configuration before each start; `Err` is what the machine is told
-    /// instead of a response.
+    /// The server's process, taken from the configuration before each start; `Err` is what the state machine
+    /// gets instead of a response.
     pub(super) fn process(
         &mut self,
         configured: &Configured<'_>,
@@ -153,7 +153,7 @@ impl Linked {
         refused_here()
     }
 
-    /// The client for its server, created if necessary; `Err` is what the machine is told instead of a response.
+    /// The client for its server, created if necessary; `Err` is what the state machine gets instead.
     pub(super) fn connection(
         &mut self,
         configured: &Configured<'_>,
@@ -503,7 +503,7 @@ impl Driver<'_> {
                 };
                 let known_url = linked.link.record().url.clone();
                 if let Some(url) = url.filter(|url| *url != known_url) {
-                    // A URL that was never reached may have been a typing error, unless somebody waits for it.
+                    // A URL that was never reached may be a typo, unless somebody waits for it.
                     let is_of_another =
                         |reader: ReaderId| Some(reader) != from && self.snapshots.has(reader);
                     let is_unused = linked.link.record().session_number == 0

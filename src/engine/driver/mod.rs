@@ -59,7 +59,7 @@ const TASKS_AT_A_GLANCE: u32 = 4;
 /// How often a keeper without clients would have to publish: it reads in larger portions and wakes up less.
 const UNWATCHED_EVERY: Duration = Duration::from_millis(400);
 
-/// How often progress is published if it is a flood and only agents' hosts hear of it.
+/// How often progress is published if events arrive very fast and only agent hosts receive them.
 const FLOOD_EVERY: Duration = Duration::from_millis(200);
 
 /// More arrivals than this in [`PUBLISH_EVERY`] are a flood.
@@ -173,7 +173,7 @@ async fn end(driver: Driver<'_>, listener: Option<Listener>, lock: DriverLock) {
     let is_keeper = driver.lifetime.is_some();
     driver.leave().await;
     if is_keeper {
-        // A client that is not told that the keeper was stopped takes it for killed, and starts another one.
+        // A client that doesn't learn that the keeper was stopped assumes that it was killed, and starts another one.
         let _ = tokio::time::timeout(TOLD_WITHIN, snapshots.are_read()).await;
     }
     // In this order: a client that waits for the end of this driver must find the lock free.

@@ -38,7 +38,7 @@ pub(super) struct Proxies {
     next_roots: u64,
     /// The proxies that wait for the result of each call, or have it without a sign that their hosts have read it.
     collectors: BTreeMap<TaskId, BTreeSet<ReaderId>>,
-    /// The calls of proxies whose results nobody has got.
+    /// The calls of proxies whose results nobody has collected.
     undelivered: BTreeSet<TaskId>,
     /// Until when the proxies of an earlier driver may come back, and say which results their hosts have.
     all_back_at: Mono,

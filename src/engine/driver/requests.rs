@@ -378,7 +378,7 @@ impl Driver<'_> {
         what: &SessionRequest,
         now: Stamp,
     ) {
-        // A link lets go of a task once its end is saved, while the last snapshot may still show it running.
+        // A link drops a task once its end is saved, while the last snapshot may still show it running.
         self.publish_changes(now);
         let Some(mut task) = self.recall(id) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");

@@ -36,7 +36,7 @@ impl Driver<'_> {
                 continue;
             };
             match outcome {
-                // Its link takes the call back and says so.
+                // Its link withdraws the call and reports it.
                 Ok(SessionResponse::Started(_)) => {}
                 Ok(SessionResponse::Accepted | SessionResponse::Adopted(_)) => {
                     let words = format!(

@@ -85,7 +85,7 @@ impl Drop for TrialRun {
 }
 
 impl TrialRun {
-    /// Starts the new program and waits until it has said what it is. Blocks.
+    /// Starts the new program and waits until it has identified itself. Blocks.
     pub(in crate::engine) fn start(replacement: Replacement) -> Result<Self, UpgradeError> {
         let (socket, theirs) = UnixStream::pair().map_err(UpgradeError::Passing)?;
         let child = replacement

@@ -25,7 +25,7 @@ const VISIT_FIRST: i64 = -32042;
 pub(super) enum Belongs {
     /// It names another call.
     Elsewhere,
-    /// It names no call, as a log line: most likely it is of the call that was named last.
+    /// It names no call, like a log line: most likely it belongs to the call named last.
     Unnamed,
     /// It names the call of this stream.
     Here,
@@ -425,7 +425,7 @@ impl Link {
         true
     }
 
-    /// The tool answered, or its list says, that it paused: the attempt is over, the task is not.
+    /// The tool answered, or its list says, that it paused: the attempt has ended, the task has not.
     pub(super) fn paused(&mut self, id: &TaskId) {
         let now = self.now;
         let Some(active) = self.tasks.get_mut(id) else {

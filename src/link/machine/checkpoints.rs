@@ -123,7 +123,7 @@ impl Link {
         let is_doubted =
             active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
         if is_live && active.control.is_none() && !is_doubted {
-            // Its stream tells; the list was only read for a wish that is over.
+            // The stream reports progress; the list was read only for a control that has ended.
             active.follow = None;
         }
         let attempt = active.attempt();

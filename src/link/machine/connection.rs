@@ -263,7 +263,7 @@ impl Link {
         let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
         self.refuse_queued(&RequestError::NeedsLogin(advice.clone()));
         if self.connection == ConnectionState::Announcing {
-            // The server never heard that the handshake is done.
+            // The server never learned that the handshake has completed.
             self.record.is_initialized = false;
             self.record_changed();
         }
@@ -272,7 +272,7 @@ impl Link {
         advice
     }
 
-    /// A person says to try again, perhaps with new credentials.
+    /// The user asks to try again, perhaps with new credentials.
     pub(super) fn retry_auth(&mut self) {
         if self.is_barred() {
             self.connection = ConnectionState::of_session(self.record.is_initialized);
@@ -326,7 +326,7 @@ impl Link {
             if matches!(active.task.status, Status::Unknown(_)) && may_be_task {
                 continue;
             }
-            // A call that is out hears of it by its own answer, and one of the modern era is of no session.
+            // A call in flight learns of it from its own response, and a call of the modern era belongs to no session.
             if active.is_modern()
                 || !matches!(active.phase(), Phase::Sent | Phase::Open)
                 || !active.is_active()
@@ -358,7 +358,7 @@ impl Link {
         (self.session.handshake_tries, self.session.unproven) = (0, None);
     }
 
-    /// The session is over, and the next one has to show that it is not like that too.
+    /// The session has ended; the next one has to prove that it lasts longer.
     pub(super) fn note_session_over(&mut self) {
         self.session.handshake_tries = self.session.handshake_tries.saturating_add(1);
         self.session.unproven = Some(self.record.session_number + 1);

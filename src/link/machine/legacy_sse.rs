@@ -94,7 +94,7 @@ impl Link {
         }
     }
 
-    /// What comes of a POST whose answer comes on the stream. Returns whether that is all there is to it.
+    /// Handles the response to a POST whose answer arrives on the stream. Returns whether nothing else is to be done.
     pub(super) fn was_posted(&mut self, exchange: ExchangeId, arrival: &ExchangeEvent) -> bool {
         let Some(in_flight) = self.in_flight.get_mut(exchange) else {
             return false;

@@ -106,7 +106,7 @@ impl Link {
         self.record.is_initialized && self.record.is_stateful()
     }
 
-    /// What the server speaks beside its session is known now.
+    /// Which revision the server speaks in addition to its session is now known.
     fn keep_session(&mut self) {
         self.negotiation.step = NegotiationStep::Initialize;
         self.connection = ConnectionState::Ready;
@@ -371,7 +371,7 @@ impl Link {
         is_tried
     }
 
-    /// A handshake that brings no session brings nothing to pick up again either: then the modern era is the better
+    /// Without a session, nothing can be resumed in the stateful era either: then the modern era is the better
     /// one, with a cancel that works and a loss that can be proved. Returns whether it was taken.
     pub(super) fn prefers_modern(&mut self) -> bool {
         let Some(found) = self.negotiation.second_best.take() else {

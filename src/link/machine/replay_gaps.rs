@@ -1,7 +1,7 @@
 //! The gaps of resumed streams: what a server dropped between its replay and the live events is read a second time.
 //!
 //! Both the official Python SDKs send nothing of what a tool reports while they replay, and then continue with a priming
-//! event; it is in their store all the same. What comes live meanwhile waits, so that the history stays in order, and the
+//! event, although their store has it. Live events wait meanwhile, so that the history stays in order, and the
 //! cursor stays before the replay gap until all of it is there. At most one reading a replay gap, with the requests that are spare.
 
 use crate::{

@@ -107,7 +107,7 @@ impl Link {
             self.index
                 .by_server_task
                 .insert(server_task.id.clone(), id.clone());
-            // The process before may have delivered it without hearing so.
+            // The previous process may have delivered it without learning that it arrived.
             let may_have_answer = |question: &&Question| {
                 question.source == QuestionSource::TaskInput
                     && question.answer.is_some()
@@ -187,8 +187,8 @@ impl Link {
         }
     }
 
-    /// Every connection is closed for good: a call that can't be found again has ended, and the next process has nothing to
-    /// find out about it.
+    /// All connections are closed permanently: a call that can't be found again has ended, and the next process has
+    /// nothing to find out about it.
     pub(super) fn connections_closed(&mut self) {
         let has_ended = |active: &ActiveTask| {
             let task = &active.task;

@@ -117,7 +117,7 @@ impl Link {
             RequestKind::Handshake { .. } => {
                 self.initialize_failed(in_flight, why, refusal.as_ref());
             }
-            // It may know the handshake all the same.
+            // It may still support the handshake.
             RequestKind::Discover if in_flight.came.is_some() => {
                 self.is_not_modern(&why, false);
             }
@@ -172,7 +172,7 @@ impl Link {
                 let said = refusal.and_then(|refusal| refusal.server_text);
                 self.control_refused(id, &said.unwrap_or(why));
             }
-            // A server that refuses the cancel has heard it; the limit says that it did not respond.
+            // A server that refuses the cancel has received it; the limit says that it did not respond.
             RequestKind::Cancel(_) if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {}
             RequestKind::Pause(id) => self.control_unheard(id, ControlKind::Pausing),
             RequestKind::Cancel(id) => self.control_unheard(id, ControlKind::Cancelling),

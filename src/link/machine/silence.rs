@@ -218,7 +218,7 @@ impl Link {
         self.schedule.needs_advance = true;
     }
 
-    /// Lets go of the kept connection once the new one brings what the old one should have brought.
+    /// Closes the kept connection once the new one delivers what the old one should have delivered.
     pub(super) fn leave_kept(&mut self, id: &TaskId, event: &Held) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -287,7 +287,7 @@ impl Link {
         active.recovery.refuses_older_cursors |= is_probe && is_replay_refused;
         active.recovery.is_replay_failing |= is_replay_refused && !is_probe;
         let is_needless = match refusal.status {
-            // The server believes in the old connection, and serves no other beside it.
+            // The server considers the old connection alive, and serves no other one.
             409 => kept.is_resumed || now.mono.since(kept.last_byte.mono) >= ALIVE_WITHIN,
             _ => is_replay_refused && !is_probe && !kept.was_live(),
         };

@@ -1,6 +1,6 @@
 //! The standalone stream: the one of a bare GET, on which a server of the stateful era sends what belongs to no call.
 //!
-//! It is open while anything runs there. Where it can be resumed stands in the link's record and is saved together with
+//! It is open while anything runs there. Its cursor is in the link's record and is saved together with
 //! what its events changed. After a break it is opened from its cursor for what was missed, and then without one for
 //! what follows: at several SDKs, a resumed stream brings nothing but its replay. Its requests come out of a budget of
 //! its own, so that a server that ends it again and again takes nothing from the calls.

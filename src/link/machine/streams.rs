@@ -29,7 +29,7 @@ impl Link {
         active.activity.last_byte = now;
         active.answers.stream_opened();
         if active.recovery.disconnection.is_some() {
-            // Our own asking again is no new contact.
+            // Our own retry is not new contact.
             active.activity.contact_since = now.mono;
         }
         active.saving.is_shown_stale = true;
@@ -324,7 +324,7 @@ impl Link {
         }
     }
 
-    /// Why a stream of which no id is known cannot be asked for again.
+    /// Why a stream without a known event id can't be resumed.
     pub(super) fn window_without_id(&self, id: &TaskId) -> UnknownReason {
         let active = self.tasks.get(id);
         let stream = active.and_then(|active| active.task.resumability.stream);

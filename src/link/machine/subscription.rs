@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Link {
-    /// New tasks are gathered before the server is asked to tell of them.
+    /// New tasks are collected before longhaul subscribes to them.
     pub(super) fn gather(&mut self) {
         if self.may_listen() {
             self.subscription.gather(self.now.mono);
@@ -115,7 +115,7 @@ impl Link {
         told
     }
 
-    /// The server said what it will tell of (2026-07-28, basic/patterns/subscriptions).
+    /// The server confirmed what it will report (2026-07-28, basic/patterns/subscriptions).
     pub(super) fn listening_to(&mut self, json: &str) {
         if self.subscription.take_gap() {
             self.lists_may_have_changed();
@@ -131,7 +131,7 @@ impl Link {
                 .and_then(|active| active.served.as_mut())
             {
                 served.is_subscribed = true;
-                // No replay exists: one look covers what changed before the server began to tell.
+                // There is no replay: one poll covers what changed before the server began to report.
                 served.look_soon(self.now.mono);
             }
         }

@@ -172,7 +172,7 @@ impl Link {
         let now = self.now;
         if let Some(active) = self.tasks.get_mut(id) {
             active.heard(now);
-            // As long as the result does not come, a poll that does is no recovery.
+            // While the result is missing, a successful poll does not count as recovery.
             let is_refused = |served: &ServerTaskPoll| served.result_refusals > 0;
             if active.served.as_ref().is_some_and(is_refused) {
                 return;
@@ -283,7 +283,7 @@ impl Link {
         self.tasks.get(id).and_then(knew).unwrap_or(false)
     }
 
-    /// Sets the time of the next look; while one is out, its answer does.
+    /// Sets the time of the next look; while a poll is in flight, its answer does.
     pub(super) fn poll_again(&mut self, id: &TaskId) {
         let now = self.now.mono;
         let Some(active) = self.tasks.get_mut(id) else {
@@ -292,8 +292,8 @@ impl Link {
         let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;
         };
-        // Up to an eighth more: half of it by chance, so that tasks that were made together do not ask together, half of
-        // it to ask for several in one go.
+        // Up to an eighth more: half of it is random, so that tasks that started together are not polled together, and
+        // half of it lets one round poll several tasks.
         let pace = served.pace(task);
         let more = u64::try_from(pace.as_millis() / 16).unwrap_or(0);
         let at = now.after(pace + Duration::from_millis(self.rng.u64(0..=more)));
@@ -334,7 +334,7 @@ impl Link {
         let (Some(served), Some(task)) = (&mut active.served, &active.task.server_task) else {
             return;
         };
-        // Where the server told of it since the last look, only asking is out of order.
+        // If the server has reported on the task since the last poll, only polling is broken.
         let silent = now.mono.since(active.activity.last_byte.mono);
         let is_cut_off = !served.is_subscribed || silent >= served.pace(task);
         let wait = jittered(served.failed(task, why.to_owned()), &mut self.rng);
@@ -414,7 +414,7 @@ impl Link {
         }
         let server_task = task.id.clone();
         if let Some(exchange) = served.fetching {
-            // One of a session that is gone may look open for ever, and nothing is asked there any more.
+            // One in a session that is gone may look open forever, and no more requests are sent there.
             let here = self.record.session_number;
             let is_here = |in_flight: &InFlight| in_flight.session_number == here;
             if self.in_flight.get(exchange).is_some_and(is_here) {
@@ -470,7 +470,7 @@ impl Link {
     }
 
     /// `tasks/result` was refused as for an unknown task. Only a poll tells whether it is gone: another replica may have
-    /// answered. Two that take turns would answer every poll and every `tasks/result` in the same way for ever, so every
+    /// answered. Two that take turns would answer every poll and every `tasks/result` in the same way forever, so every
     /// second refusal is followed by another `tasks/result`.
     fn result_refused(&mut self, id: &TaskId, error: &RpcError) {
         let Some(served) = self.served_mut(id) else {

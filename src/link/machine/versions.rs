@@ -113,7 +113,7 @@ impl Link {
     /// Aims for the revision of the first waiting request; with a program, of the first that asks for one.
     pub(super) fn aim(&mut self) {
         if self.negotiation.second_best.is_some() {
-            // Half of what there is to find out is known.
+            // The first of the two revisions has already been tried.
             return;
         }
         let is_beside = |version: &ProtocolVersion| {
@@ -137,7 +137,7 @@ impl Link {
         }
     }
 
-    /// Asks for what is missing, beside what stands.
+    /// Negotiates the missing revision in addition to the one in use.
     pub(super) fn negotiate_for(&mut self, step: NegotiationStep, asked: Option<ProtocolVersion>) {
         if self.record.is_process() {
             if let Some(version) = asked.filter(|_| self.is_program_calling()) {

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// How long a host hears nothing of a call at most, if it wants progress.
+/// The longest time without a progress message, for a host that wants progress.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// After how long a call becomes a task for a host of the modern era that can follow it.
@@ -250,7 +250,7 @@ impl Proxy {
         if view.task.status == Status::Cancelled {
             self.open_tasks.remove(task);
         }
-        // The host has to know the task before it hears of its questions and its status.
+        // The host has to know the task before it gets its questions and its status.
         let wants_it = |(_, call): &(&String, &Call)| {
             call.role == CallRole::WantsTask && call.task.as_ref() == Some(task)
         };

@@ -37,7 +37,7 @@ impl Proxy {
             };
             self.asked.retain(|_, asked| !is_it(asked));
             for asked in self.asked.values_mut() {
-                // What the server says of itself is needed all the same.
+                // The server's introduction is still needed.
                 if matches!(asked, Asked::Introduce(Some((of, _))) if *of == id) {
                     *asked = Asked::Introduce(None);
                 }

@@ -51,7 +51,7 @@ impl Proxy {
         self.ask(asked, request);
     }
 
-    /// What tells this process of the host from all others.
+    /// Distinguishes this process of the host from all others.
     pub(super) fn process(&self) -> String {
         format!("host-{:x}", self.options.seed)
     }

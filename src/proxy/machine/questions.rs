@@ -69,7 +69,7 @@ impl Proxy {
         self.withdraw(reason, is_answered);
     }
 
-    /// Tells the host that some questions need no answer any more.
+    /// Tells the host that some questions no longer need an answer.
     pub(super) fn withdraw(&mut self, reason: &str, is_it: impl Fn(&Relayed) -> bool) {
         let withdrawn = self.questions.open.iter();
         let withdrawn = withdrawn.filter(|(_, relayed)| is_it(relayed));

@@ -1,5 +1,5 @@
 //! What a server keeps for its host: the resources that it has subscribed to, and the level of its log messages. Hosts
-//! share a connection, and a connection can be replaced, so the driver hears of both.
+//! share a connection, and a connection can be replaced, so the driver has to know both.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Proxy {
         }
     }
 
-    /// Tells the server both again: a new driver does not know which connection has heard of them.
+    /// Sends both to the server again: a new driver does not know which connection has received them.
     pub(super) fn repeat_server_state(&mut self) {
         if !self.is_server_modern() {
             self.repeat_level();

@@ -1,4 +1,4 @@
-"""The hosts of the fault table: the habits that decide what becomes of a long call.
+"""The hosts of the fault table: the habits that decide what happens to a long call.
 
 They come from the hosts' documentation and source, as far as those are public; `guessed` names what is not known of a
 host, where its SDK's own behavior stands in. Limits are scaled (`faults.py`); only whether a host has one is kept here.

@@ -41,7 +41,7 @@ class MemoryStore {
     }
 }
 
-/** The handlers of a tool that runs as a task: `work` goes on after the call has been answered. */
+/** The handlers of a tool that runs as a task: `work` continues after the call has been answered. */
 function asTask(work) {
     return {
         async createTask(args, extra) {
@@ -50,7 +50,7 @@ function asTask(work) {
             work(args, task.taskId, extra)
                 .then(result => store.storeTaskResult(task.taskId, 'completed', result))
                 .catch(async error => {
-                    // Once cancelled it is over; nothing may be stored any more.
+                    // Once it is cancelled, nothing may be stored anymore.
                     const now = await store.getTask(task.taskId).catch(() => undefined);
                     if (now && !finished.has(now.status)) {
                         await store.storeTaskResult(task.taskId, 'failed', {

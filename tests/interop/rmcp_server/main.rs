@@ -201,7 +201,7 @@ impl Server {
                 let told = ProgressNotificationParam::new(token, step as f64)
                     .with_total(steps.steps as f64)
                     .with_message(format!("step {step} of {}", steps.steps));
-                // Nobody may be listening any more; the work goes on.
+                // Nobody may be listening anymore; the work continues.
                 let _ = peer.notify_progress(told).await;
             }
         });

@@ -1,4 +1,4 @@
-//! `keeper install`: a service of the user that starts the keeper after a boot, so that unfinished calls go on.
+//! `keeper install`: a user service that starts the keeper after a boot, so that unfinished calls resume.
 
 use std::path::{Path, PathBuf};
 

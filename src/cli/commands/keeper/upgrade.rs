@@ -13,7 +13,7 @@ use crate::{
 /// How often to try again while calls hold the upgrade back. Each try pauses the keeper.
 const HELD_EVERY: Duration = Duration::from_secs(5);
 
-/// How often to try again while something goes on that takes only a moment.
+/// How often to retry while the keeper is busy with something short.
 const BUSY_EVERY: Duration = Duration::from_millis(500);
 
 /// How many times to try then.

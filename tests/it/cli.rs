@@ -768,7 +768,8 @@ fn detaches_only_when_that_does_not_end_the_call() {
         ),
     );
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let is_waiting = |line: &str| line.starts_with("waiting: quitting now would lose it (");
+    let is_waiting =
+        |line: &str| line.starts_with("waiting, because quitting now would lose the call (");
     assert!(ran.err.lines().all(is_waiting), "{ran:#?}");
     let watched = run(&state, &["watch", ran.out.trim(), "--json"]);
     assert_eq!(watched.code, Some(0), "{watched:#?}");

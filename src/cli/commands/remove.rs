@@ -79,7 +79,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
         let lost = IfCut::of_task(task).filter(|it| it.outcome() == CutOutcome::Lost);
         if let Some(if_cut) = lost.filter(|_| !task.is_queued()) {
             let why = if_cut.reason.message();
-            context.warn(format!("removing {id} would lose it: {why}"));
+            context.warn(format!("removing {id} would lose the call: {why}"));
             is_loss = true;
         }
         if task.is_owed(now) || task.caller.is_some() && !task.status.is_settled() {
@@ -93,7 +93,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
         return Ok(());
     }
     Err(CliError::usage(
-        "nothing was removed; wait for the call, cancel it first, or rerun with --yes",
+        "nothing was removed; wait, cancel running calls first, or rerun with --yes",
     ))
 }
 

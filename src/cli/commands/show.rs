@@ -94,7 +94,7 @@ fn state_rows(task: &Task, contact: &Connectivity, flags: &str, now: Wall) -> Ve
     let contact = match contact {
         Connectivity::Idle => None,
         Connectivity::Unwatched { as_of } => Some(format!(
-            "not connected (no keeper answers), last known {}",
+            "none (no keeper answers); last known state from {}",
             when(*as_of)
         )),
         Connectivity::NeedsLogin => Some(format!("waiting: the server {}", format::WAITS)),

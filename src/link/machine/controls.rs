@@ -202,9 +202,7 @@ impl Link {
                 Some("nothing ran; the server's question stays unanswered")
             }
             (Status::Running, Phase::Queued) => Some(not_sent(&active.task)),
-            (Status::Paused, _) => {
-                Some("cancelled while paused; its checkpoint stays on the server")
-            }
+            (Status::Paused, _) => Some("it was paused; its checkpoint stays on the server"),
             _ => None,
         };
         if let Some(words) = idle {
@@ -231,9 +229,9 @@ impl Link {
             // Over stdio, nothing shows that a call was accepted.
             let is_unanswered = is_process || matches!(active.stream, StreamState::Calling(_));
             let mut words = if is_process {
-                "cancelled; the stdio server was notified".to_owned()
+                "the stdio server was notified".to_owned()
             } else {
-                "cancelled by closing its connection".to_owned()
+                "longhaul closed its connection".to_owned()
             };
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had turned it into a task, that task continues");

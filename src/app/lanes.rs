@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::domain::{
-    Connectivity, Milestone, Period, SavedRead, Stamp, TaskId, Turn, Wall, periods,
+    Connectivity, Milestone, Period, SavedRead, Stamp, Status, TaskId, Turn, Wall, periods,
 };
 
 use super::{
@@ -91,7 +91,12 @@ pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> 
         _ => None,
     };
     let milestones = milestones_of(state, task).iter().copied().chain(unwatched);
-    let end = task.view.task.end.settled_at.unwrap_or(now.wall);
+    let end = match task.view.task.status {
+        // What happened after that is not known.
+        Status::Unknown(_) => Some(task.view.task.updated_at),
+        _ => task.view.task.end.settled_at,
+    };
+    let end = end.unwrap_or(now.wall);
     Lane {
         task,
         periods: periods(task.view.task.created_at, end, milestones),

@@ -66,6 +66,11 @@ fn apply(state: &mut State, event: Event) {
             on_consent_read(state, server, consent);
         }
         Event::ConfigRead(config) => apply_config(state, *config),
+        Event::ConfigUnreadable(message) => {
+            // The next one is news, even if it says what the previous one said.
+            state.config = None;
+            state.show_toast(NoticeLevel::Error, &message);
+        }
         Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message),
         Event::Tick => {}
         Event::Resumed => {

@@ -432,7 +432,7 @@ impl SessionServices {
             let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),
-                Err(error) => failed(format_args!(
+                Err(error) => Event::ConfigUnreadable(format!(
                     "{error}; the previous configuration stays in use"
                 )),
             })

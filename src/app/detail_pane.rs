@@ -76,4 +76,6 @@ pub struct DetailPane {
     pub results: BTreeMap<TaskId, ResultText>,
     /// Recorded traffic, while the Trace tab is open.
     pub traffic: Option<TrafficText>,
+    /// The task to print once its result has been read.
+    pub(super) prints: Option<TaskId>,
 }

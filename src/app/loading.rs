@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::domain::{HistoryEntry, Saved, SavedRead, TaskId, TrafficEntry};
 
 use super::{
-    Command, Menu, Overlay, Pane, ResultText, State, Tab, TrafficText, lanes::request_milestones,
+    Command, Menu, Overlay, Pane, ResultText, State, Tab, TerminalCommand, TrafficText,
+    detail::print_text, lanes::request_milestones,
 };
 
 /// Histories in memory; the selected task's is never evicted.
@@ -102,7 +103,9 @@ pub(super) fn request_missing_data(state: &mut State) {
         let (task, after_seq) = (id.clone(), log.newest());
         state.command(Command::Read(SavedRead::History { task, after_seq }));
     }
-    let shown = (state.detail.tab == Tab::Result || is_copying(state)).then_some(&id);
+    let prints = state.detail.prints.as_ref() == Some(&id);
+    let is_shown = state.detail.tab == Tab::Result || is_copying(state) || prints;
+    let shown = is_shown.then_some(&id);
     let results = &mut state.detail.results;
     results.retain(|of, text| !text.has_failed() || Some(of) == shown);
     if has_result && shown.is_some() && !results.contains_key(&id) {
@@ -114,6 +117,15 @@ pub(super) fn request_missing_data(state: &mut State) {
         state.command(Command::Read(SavedRead::Result(id.clone())));
     }
     request_traffic(state, &id, saved);
+    let result = state.detail.results.get(&id);
+    if prints
+        && !result.is_some_and(|text| text.is_asked)
+        && let Some(task_row) = state.tasks.get(&id)
+    {
+        let text = print_text(state, task_row);
+        state.command(TerminalCommand::Print(text));
+        state.detail.prints = None;
+    }
     evict_others(&mut state.detail.logs, LOGS, &id);
     evict_others(&mut state.detail.results, RESULTS, &id);
 }

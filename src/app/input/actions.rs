@@ -7,7 +7,6 @@ use super::{
         Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SortKey, State,
         TerminalCommand,
         availability::{part_here, why_not},
-        detail::print_text,
         dialogs::{edit, inject_fault, question::open_question, save_as::ask_for_path},
         grouping::next_of,
         keymap::{Action, Binding},
@@ -56,9 +55,7 @@ pub(in crate::app) fn perform(state: &mut State, action: Action) {
         Action::Resume => resume(state),
         Action::Adopt => adopt(state),
         Action::Print => {
-            if let Some(task_row) = state.selected() {
-                state.command(TerminalCommand::Print(print_text(state, task_row)));
-            }
+            state.detail.prints = state.selected().map(|it| it.view.task.id.clone());
         }
         Action::Forget => {
             let tasks = chosen(state);

@@ -445,6 +445,24 @@ impl FormField {
         }
     }
 
+    /// Changes a choice to the next one that begins with a letter; returns whether there is one.
+    pub(super) fn jump_to(&mut self, letter: char) -> bool {
+        let FormValue::Choice(at) = &mut self.value else {
+            return false;
+        };
+        let ArgumentKind::Choice(choices) = &self.spec.kind else {
+            return false;
+        };
+        let begins = |index: &usize| {
+            let label = self.spec.label(*index).to_lowercase();
+            letter.to_lowercase().eq(label.chars().take(1))
+        };
+        let next = at.map_or(0, |at| at + 1);
+        let found = (next..choices.len()).chain(0..next).find(begins);
+        *at = found.or(*at);
+        found.is_some()
+    }
+
     /// Adds an item to a list of typed values when a letter is typed on the list's row, unless the last one is empty.
     /// Returns how many rows below that item is; `None` if the key adds nothing.
     pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {

@@ -150,6 +150,20 @@ impl Tool {
             .collect()
     }
 
+    /// Whether its schema allows arguments that it doesn't list.
+    pub fn takes_unlisted(&self) -> bool {
+        let schema: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
+        let members = schema.as_object().into_iter().flatten();
+        members
+            .into_iter()
+            .any(|(keyword, value)| match keyword.as_str() {
+                "oneOf" | "anyOf" | "allOf" | "if" | "$ref" | "patternProperties" => true,
+                "additionalProperties" => value.is_object(),
+                "required" => value.as_array().is_some_and(|names| !names.is_empty()),
+                _ => false,
+            })
+    }
+
     /// Basic checks of the arguments: presence, simple types, bounds and enums. One message per error.
     pub fn argument_errors(&self, arguments: &Map<String, Value>) -> Vec<String> {
         let errors = self.basic_errors(arguments);

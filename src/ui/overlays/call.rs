@@ -12,13 +12,15 @@ use super::{
         },
         spans::{pad_to, slice},
     },
-    fields::{FieldView, MAX_HINT, NARROW, form_fields, long_name, row_count, value_hint},
+    fields::{
+        FieldView, MAX_HINT, NARROW, error_lines, form_fields, long_name, row_count, value_hint,
+    },
     pages::above_footer,
     typed,
 };
 use crate::{
     app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{ServerView, Stamp, path_label, text},
+    domain::{ServerView, Stamp, Tool, path_label, text},
     ui::{Region, Role, Theme, wrap::wrap},
 };
 
@@ -233,10 +235,12 @@ fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
         return (0, 0);
     }
     if form.fields.is_empty() {
-        let note = region
-            .theme
-            .span("This tool takes no arguments.", Role::Dim);
-        region.put(0, 0, note);
+        let note = if form.tool.as_ref().is_some_and(Tool::takes_unlisted) {
+            "Press Ctrl-R to write the arguments as JSON."
+        } else {
+            "This tool takes no arguments."
+        };
+        region.put(0, 0, region.theme.span(note, Role::Dim));
         return (0, 0);
     }
     let all = form.rows();
@@ -347,14 +351,12 @@ fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
 
 /// The form's validation errors, or `otherwise` if there are none, wrapped to at most 4 lines.
 fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
-    let columns = columns.max(1);
     if form.errors.is_empty() {
-        let mut lines = wrap(otherwise, columns);
+        let mut lines = wrap(otherwise, columns.max(1));
         lines.truncate(4);
         return (lines, Role::Dim);
     }
-    let lines = form.errors.iter().flat_map(|line| wrap(line, columns));
-    (lines.take(4).collect(), Role::Failed)
+    (error_lines(&form.errors, columns, 4), Role::Failed)
 }
 
 fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {

@@ -6,7 +6,7 @@ use super::{super::panes::tools::kind_label, typed};
 use crate::{
     app::{FormField, FormValue},
     domain::{ArgumentKind, text},
-    ui::{Region, Role, Theme},
+    ui::{Region, Role, Theme, wrap::wrap},
 };
 
 /// The maximum width of a field's hint on its own line.
@@ -109,6 +109,18 @@ fn fitted(name: &str, columns: usize, more: &str) -> String {
     }
     let available = columns.saturating_sub(text::width(more));
     format!("{more}{}", typed::tail(name, available))
+}
+
+/// Error messages in at most this many lines; the last one counts those that are left out.
+pub(super) fn error_lines(errors: &[String], columns: usize, most: usize) -> Vec<String> {
+    let lines = errors.iter().flat_map(|line| wrap(line, columns.max(1)));
+    let mut lines: Vec<String> = lines.collect();
+    let hidden = lines.len().saturating_sub(most);
+    if hidden > 0 {
+        lines.truncate(most.saturating_sub(1));
+        lines.push(format!("and {}", text::plural(hidden + 1, "more line")));
+    }
+    lines
 }
 
 /// Draws fields, scrolled so that the one at `at` is visible; returns how many are hidden above and below.

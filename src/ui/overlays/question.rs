@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{
     super::panes::list::name,
     call::put_hidden,
-    fields::{FieldView, form_fields, long_name, row_count, value_hint},
+    fields::{FieldView, error_lines, form_fields, long_name, row_count, value_hint},
 };
 use crate::{
     app::{Action, Button, FormValue, QuestionForm, State, position_of, waits},
@@ -157,8 +157,8 @@ fn fields(window: &mut Region<'_>, y: u16, form: &QuestionForm, rows: usize) {
 /// The lines above the buttons: validation errors, help for the field, or help for the button.
 fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
     if !form.errors.is_empty() {
-        let lines = form.errors.iter().flat_map(|line| wrap(line, available));
-        return (lines.take(MAX_PROBLEM_LINES).collect(), Role::Failed);
+        let lines = error_lines(&form.errors, available, MAX_PROBLEM_LINES);
+        return (lines, Role::Failed);
     }
     if form.is_opening {
         let host = form.link.as_ref().map_or("", |link| &link.host);

@@ -298,19 +298,21 @@ impl State {
             })
     }
 
-    /// A task's title and the argument that tells it apart from others of the same title, e.g. `render_movie` and `scene=12`.
+    /// A task's title and the argument that best tells it apart from others of the same title, e.g. `render_movie` and
+    /// `scene=12`.
     pub fn label(&self, task_row: &TaskRow) -> (String, Option<(String, String)>) {
         let task = &task_row.view.task;
         let index = self.list.differing.get(task.title());
-        let differs = |key: &str| {
-            index
-                .and_then(|index| index.get(key))
-                .is_some_and(|(_, differs)| *differs)
+        let changes = |key: &str| {
+            let known = index.and_then(|index| index.get(key));
+            known.map_or(0, |(_, changes)| *changes)
         };
         // A name that the user chose needs no argument unless another task has the same one.
         let first = task_row.arguments.first().filter(|_| task.name.is_none());
-        let mut arguments = task_row.arguments.iter();
-        let argument = arguments.find(|(key, _)| differs(key)).or(first);
+        let differing = task_row.arguments.iter().rev();
+        let differing = differing.filter(|(key, _)| changes(key) > 0);
+        // The first one of several.
+        let argument = differing.max_by_key(|(key, _)| changes(key)).or(first);
         let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
     }

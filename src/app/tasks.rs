@@ -153,10 +153,13 @@ fn index_arguments(state: &mut State, id: &TaskId) {
     let title = task_row.view.task.title().to_owned();
     let index = state.list.differing.entry(title).or_default();
     for (key, value) in &task_row.arguments {
-        index
+        let (newest, changes) = index
             .entry(key.clone())
-            .and_modify(|(first, differs)| *differs |= first != value)
-            .or_insert_with(|| (value.clone(), false));
+            .or_insert_with(|| (value.clone(), 0));
+        if newest != value {
+            newest.clone_from(value);
+            *changes += 1;
+        }
     }
 }
 
@@ -196,10 +199,12 @@ pub(super) fn restore(
         select::move_by(state, isize::MIN / 2);
         state.list.wanted = None;
     }
-    // A keeper saves while nobody watches.
-    if let Some(since) = watched_at.or(saved_at)
+    let unseen = state.kept_tasks().filter(|task_row| !task_row.is_seen);
+    let oldest = unseen.map(|task_row| task_row.view.task.created_at).min();
+    // At the first look, the user has been away since the first task.
+    if let Some(oldest) = oldest
+        && let since = watched_at.unwrap_or(oldest)
         && now.wall.since(since) >= away::MIN_ABSENCE
-        && state.kept_tasks().any(|task_row| !task_row.is_seen)
     {
         state.away = Some(away::begin(state, since, now.wall, false));
     }

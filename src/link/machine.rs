@@ -22,7 +22,7 @@ use super::{
 };
 use crate::domain::{
     ConfigureError, IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion,
-    RequestError, ServerCapabilities, SessionRequestId, Stamp, Task, TaskId, TaskView,
+    RequestError, ServerCapabilities, SessionRequestId, Stamp, Status, Task, TaskId, TaskView,
 };
 
 mod adopt;
@@ -221,13 +221,17 @@ impl Link {
         self.tasks.values().any(|active| !active.is_settled())
     }
 
-    /// Whether an unsettled task depends on how the server is reached: one that was never sent does not.
+    /// Whether an unsettled task depends on how the server is reached. One that was never sent does not, nor does an
+    /// unknown one of which nothing is expected any more.
     pub fn has_sent(&self) -> bool {
-        let is_unsent = |active: &ActiveTask| {
-            active.has_not_run() && active.is_active() && active.stream == StreamState::None
+        let is_independent = |active: &ActiveTask| {
+            let is_unknown = matches!(active.task.status, Status::Unknown(_));
+            let is_unsent = active.has_not_run() && active.is_active();
+            let is_given_up = is_unknown && active.follow.is_none();
+            active.stream == StreamState::None && (is_unsent || is_given_up)
         };
         let mut open = self.tasks.values().filter(|active| !active.is_settled());
-        !open.all(is_unsent)
+        !open.all(is_independent)
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].

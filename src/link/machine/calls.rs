@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{
-        Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion, RequestError,
-        SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind,
-        TaskSupport, Tool,
+        ControlKind, Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion,
+        RequestError, SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId,
+        TaskKind, TaskSupport, Tool,
     },
     link::{
         ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
         active_task::{Intent, new_attempt},
+        machine::controls::not_sent,
         negotiation::MODERN,
         server_task_poll::TTL_WISH_MS,
     },
@@ -298,7 +299,8 @@ impl Link {
         self.refusal_to_detach(active, tool)
     }
 
-    /// The call has not run: the save that it waited for failed, or the server refused it. It is queued again.
+    /// The call has not run: the save that it waited for failed, or the server refused it. It is queued again, unless it
+    /// was cancelled meanwhile.
     pub(super) fn unsend(&mut self, id: &TaskId) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
@@ -312,8 +314,16 @@ impl Link {
             self.index.by_request.remove(&request_id);
         }
         active.touch(self.now);
+        let is_cancelled = (active.was_cancelled() || active.is_asked(ControlKind::Cancelling))
+            && !active.is_asked(ControlKind::Pausing);
+        if is_cancelled {
+            active.notice(self.now, not_sent(&active.task).to_owned());
+        }
         if let Some(exchange) = exchange {
             self.close(exchange);
+        }
+        if is_cancelled {
+            self.conclude(id, Status::Cancelled, None);
         }
     }
 

@@ -32,7 +32,7 @@ const WISH_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(1
 const TOLD_AFTER: u32 = 3;
 
 /// How a cancel ends a call that was not sent, or not sent again.
-fn not_sent(task: &Task) -> &'static str {
+pub(super) fn not_sent(task: &Task) -> &'static str {
     if task.attempts.len() > 1 {
         "cancelled before the call was sent again"
     } else {
@@ -213,6 +213,8 @@ impl Link {
         if active.task.resumability.checkpoint && active.follow.is_none() {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
+        // What was refused for lack of credentials may have been another request.
+        self.retry_auth();
         self.request_control(id, ControlKind::Cancelling);
         Ok(())
     }

@@ -613,10 +613,34 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
     let mut views = bench.views.iter().rev();
     let denied = views.find(|view| view.task.id == other).unwrap();
     assert_eq!(denied.contact, Connectivity::NeedsLogin);
-    // What has to be sent needs the sign-in.
+    // Its cancel may be let in, and what is refused needs the sign-in.
     bench.ask(SessionRequest::Cancel(id()));
     bench.secs(1);
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    let denied = refusal(403, None, None);
+    bench.bring(cancel, ExchangeEvent::Refused(Box::new(denied)));
+    bench.secs(1);
     assert_eq!(bench.view().contact, Connectivity::NeedsLogin);
+}
+
+#[test]
+fn a_cancelled_call_that_is_refused_is_not_sent_again() {
+    for status in [401, 403, 404, 410] {
+        let mut bench = Bench::known();
+        bench.start("steps", Limits::default());
+        bench.ask(SessionRequest::Cancel(id()));
+        bench.secs(1);
+        let (call, _) = bench.last_post("tools/call");
+        bench.bring(
+            call,
+            ExchangeEvent::Refused(Box::new(refusal(status, None, None))),
+        );
+        bench.secs(1);
+        bench.ask(SessionRequest::RetryNow);
+        bench.secs(60);
+        assert_eq!(bench.status(), &Status::Cancelled, "{status}");
+        assert_eq!(bench.count("tools/call"), 1, "{status}");
+    }
 }
 
 #[test]

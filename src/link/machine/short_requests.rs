@@ -145,7 +145,8 @@ impl Link {
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {
-                Some(refusal) if refusal.is_undelivered() => {
+                // After one fault of a server, it may take the next copy.
+                Some(refusal) if refusal.is_undelivered() || refusal.status == 500 => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
                 Some(_) => self.reply_refused(id, key, &why),

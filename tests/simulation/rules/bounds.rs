@@ -471,6 +471,23 @@ fn a_question_storm_makes_under_1000_requests_per_hour() {
 }
 
 #[test]
+fn resends_an_answer_that_met_a_fault_of_the_server() {
+    let mut bench = Bench::known();
+    let (call, _) = bench.call("steps");
+    asks(&mut bench, call, 1, "yes?");
+    bench.ask(SessionRequest::Answer {
+        id: id(),
+        key: None,
+        answer: Answer::Decline,
+    });
+    bench.secs(1);
+    let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
+    bench.bring(exchange, refused(500));
+    bench.secs(30);
+    assert_eq!(replies(&bench), 2);
+}
+
+#[test]
 fn resends_an_answer_once_after_its_response_was_cut() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -31,9 +31,9 @@ impl StateLabel {
 /// `8s`, `12m`: a compact age.
 pub(crate) fn brief(age: Duration) -> String {
     match age.as_secs() {
-        seconds @ 0..100 => format!("{seconds}s"),
-        seconds @ 100..6_000 => format!("{}m", seconds / 60),
-        seconds @ 6_000..172_800 => format!("{}h", seconds / 3600),
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3600),
         seconds => format!("{}d", seconds / 86_400),
     }
 }

@@ -82,6 +82,8 @@ fn items(state: &State, stops_keeper: bool) -> Vec<MenuItem> {
         MenuAction::CancelAllAndQuit,
     );
     let why_not = state.setup.readonly.then(|| "read-only".to_owned());
-    items.push(cancel.unless(why_not));
+    if !state.totals.open.is_empty() {
+        items.push(cancel.unless(why_not));
+    }
     items
 }

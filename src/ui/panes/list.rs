@@ -265,20 +265,18 @@ fn row<'t>(
     (Row::new(cells), bar.map(|bar| (at.x, bar)))
 }
 
-/// The signs before the state. Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one.
+/// The signs before the state. Cursor, mark and news dot share two columns; the news dot moves the cursor to the left one,
+/// unless there is a mark.
 fn lead(theme: Theme, state: &State, task_row: &TaskRow) -> Vec<Span<'static>> {
     let glyphs = theme.glyphs;
     let id = &task_row.view.task.id;
     let is_cursor = state.list.cursor.as_ref() == Some(id);
-    let mark = if state.list.marks.contains(id) {
-        glyphs.mark
-    } else {
-        " "
-    };
+    let is_marked = state.list.marks.contains(id);
+    let mark = if is_marked { glyphs.mark } else { " " };
     let lead = match (task_row.ended_unseen(), is_cursor) {
-        (true, true) => [glyphs.cursor, glyphs.new],
+        (true, true) if !is_marked => [glyphs.cursor, glyphs.new],
         (true, false) => [mark, glyphs.new],
-        (false, true) => [mark, glyphs.cursor],
+        (_, true) => [mark, glyphs.cursor],
         (false, false) => [mark, " "],
     };
     let signs = lead.into_iter().map(|sign| match sign {

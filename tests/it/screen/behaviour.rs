@@ -6,14 +6,14 @@ use longhaul::{
     app::{
         Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
         Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, SortKey,
-        State, Tab, TerminalCommand, UserInput, View, next_wake, update,
+        State, Tab, TerminalCommand, UserInput, View, lane_of, next_wake, update,
     },
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEntry,
         HistoryEvent, IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig,
         NotifyLevel, OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName,
         SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
-        Turn, Wall,
+        Turn, UnknownReason, Wall,
     },
 };
 
@@ -585,6 +585,115 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
     assert!(end.starts_with(&at), "{timeline}");
     let run = bar.strip_suffix('✗').expect(bar);
     assert_eq!(run.matches('━').count(), run.chars().count(), "{bar}");
+}
+
+#[test]
+fn the_timeline_of_an_unknown_task_ends_when_it_became_unknown() {
+    let mut screen = Screen::morning(WIDE, colour());
+    let asked = (ago(7 * SECOND), Turn::Asking);
+    screen.read_milestones(vec![(id("q7m2xk"), vec![asked])]);
+    let mut unknown = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
+    unknown.task.status = Status::Unknown(UnknownReason::NoIds);
+    unknown.task.updated_at = screen.now.wall;
+    let became = screen.now.wall;
+    screen.news(unknown).wait(3_600_000);
+    let lane = lane_of(
+        &screen.state,
+        &screen.state.tasks[&id("q7m2xk")],
+        screen.now,
+    );
+    assert_eq!(lane.periods.last().unwrap().to, became);
+}
+
+#[test]
+fn tasks_are_told_apart_by_the_argument_that_differs_most() {
+    let mut screen = Screen::morning(WIDE, colour());
+    for (name, secs, label) in [
+        ("aaaaaa", 600, "k1"),
+        ("bbbbbb", 600, "k2"),
+        ("cccccc", 120, "u1"),
+    ] {
+        let arguments = format!(r#"{{"secs":{secs},"label":"{label}"}}"#);
+        screen.news(task(name, "lab", "slow", &arguments, MINUTE));
+    }
+    for (name, label) in [("aaaaaa", "k1"), ("bbbbbb", "k2"), ("cccccc", "u1")] {
+        let row = &screen.state.tasks[&id(name)];
+        assert_eq!(screen.state.whole_label(row), format!("slow label={label}"));
+    }
+}
+
+#[test]
+fn the_first_screen_counts_from_the_first_task() {
+    let mut screen = Screen::new(WIDE, colour());
+    let view = settled(
+        task("aaaaaa", "lab", "echo", "{}", 3 * MINUTE),
+        Status::Completed,
+        2 * MINUTE,
+    );
+    screen.event(Event::Restored {
+        watched_at: None,
+        views: vec![Arc::new(view)],
+        servers: Vec::new(),
+        saved_at: Some(ago(MINUTE)),
+    });
+    let drawn = screen.draw_text();
+    assert!(drawn.contains("away (3 min): 1 completed"), "{drawn}");
+}
+
+#[test]
+fn printing_waits_for_the_result() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.go_to("c5b8yp");
+    screen.todo.clear();
+    screen.keys("Y");
+    let prints = |screen: &Screen| {
+        let prints = screen.todo.iter().filter_map(|it| match it {
+            Command::Terminal(TerminalCommand::Print(text)) => Some(text.clone()),
+            _ => None,
+        });
+        prints.collect::<Vec<_>>()
+    };
+    assert_eq!(prints(&screen), [""; 0]);
+    let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
+    screen.event(result_read(id("c5b8yp"), result));
+    let [text] = prints(&screen).try_into().unwrap();
+    assert!(text.contains("done"), "{text}");
+}
+
+#[test]
+fn a_letter_jumps_to_the_next_choice_that_begins_with_it() {
+    let schema = r#"{"properties": {"place": {"enum": ["Aachen", "Bonn", "Berlin"]}}}"#;
+    let mut screen = form_of(USUAL, schema);
+    for place in ["Bonn", "Berlin", "Bonn"] {
+        screen.keys("b");
+        assert!(
+            screen.draw().contains(&format!("< {place} >")),
+            "{}",
+            screen.draw()
+        );
+    }
+}
+
+#[test]
+fn a_form_without_fields_says_whether_there_are_arguments() {
+    let none = "This tool takes no arguments.";
+    for (schema, is_none) in [
+        (
+            r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+            true,
+        ),
+        (
+            r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
+            false,
+        ),
+        (
+            r#"{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]}"#,
+            false,
+        ),
+    ] {
+        let drawn = form_of(USUAL, schema).draw();
+        assert_eq!(drawn.contains(none), is_none, "{drawn}");
+    }
 }
 
 #[test]
@@ -2725,7 +2834,7 @@ fn a_reload_clears_config_errors_and_an_unchanged_one_is_quiet() {
         }))
     };
     let wrong = "/c/config.toml:18: unclosed table, and what can be done about it is told at such a length that two lines of a message have no room for it, so that its end is read elsewhere";
-    screen.event(Event::Failed(wrong.to_owned()));
+    screen.event(Event::ConfigUnreadable(wrong.to_owned()));
     assert!(screen.draw().contains("4 for details"), "{}", screen.draw());
     screen.event(read());
     let texts = |screen: &Screen| -> Vec<String> {
@@ -2744,6 +2853,9 @@ fn a_reload_clears_config_errors_and_an_unchanged_one_is_quiet() {
     screen.keys(":").type_in("reload").keys("enter");
     screen.event(read());
     assert_eq!(answer(&screen), "/c/config.toml has not changed");
+    screen.event(Event::ConfigUnreadable(wrong.to_owned()));
+    screen.event(read());
+    assert_eq!(texts(&screen), ["reloaded /c/config.toml: 0 servers"]);
 }
 
 #[test]

@@ -586,7 +586,7 @@ fn restored_offline(size: (u16, u16), look: Look) -> Screen {
         })
         .collect();
     screen.event(Event::Restored {
-        watched_at: None,
+        watched_at: Some(ago(38 * SECOND)),
         views,
         servers: vec![server(
             "build-box",

@@ -569,7 +569,7 @@ impl Screen {
             })
             .collect();
         screen.event(Event::Restored {
-            watched_at: None,
+            watched_at: Some(ago(6 * HOUR + 21 * MINUTE)),
             views,
             servers: servers(),
             saved_at: Some(ago(6 * HOUR + 21 * MINUTE)),

@@ -157,12 +157,6 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
             .into_iter()
             .flatten()
             .min();
-        let timer = async {
-            match wake {
-                Some(at) => time.sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         let mut events = Vec::new();
         tokio::select! {
             biased;
@@ -189,7 +183,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
             },
             // While a frame is due already, more news can wait for it: in its slots the newest replaces the older.
             () = backstage.changed(), if !is_dirty => {}
-            () = timer => events.push(Event::Tick),
+            () = time.sleep_until(wake.unwrap_or_default()), if wake.is_some() => events.push(Event::Tick),
         }
         let news = backstage.take();
         let now = time.now();

@@ -64,7 +64,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let takes_mouse = opening.setup.settings.takes_mouse;
     terminal.guard.report_mouse(takes_mouse)?;
     let mut state = State::new(opening.setup);
-    let (columns, rows) = input::size(terminal.guard.tty());
+    let (columns, rows) = input::size(&terminal.guard.tty);
     let is_remote = matches!(opening.engine.role, ProcessRole::Remote(_));
     let resize = Event::Input(UserInput::Resize(columns, rows));
     // On another machine, nothing is known before its keeper answers.

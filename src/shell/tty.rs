@@ -1,6 +1,9 @@
 //! The terminal of stdout as the loop uses it.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    sync::Arc,
+};
 
 use super::{TerminalEvent, TerminalSurface};
 use crate::{
@@ -34,7 +37,7 @@ impl Terminal {
         // First: a signal in between would leave the terminal unrestored.
         let signals = Signals::catch()?;
         let guard = Guard::enter(io::stdout())?;
-        let inputs = InputStream::open(guard.tty(), || panic_if_told(PanicIn::Input))?;
+        let inputs = InputStream::open(Arc::clone(&guard.tty), || panic_if_told(PanicIn::Input))?;
         let mut screen = Screen::new(&guard)?;
         // A killed process may have left its frame there, and only differences are drawn.
         screen.clear()?;
@@ -54,7 +57,7 @@ impl Terminal {
 
     /// Shows text on the plain terminal, where the mouse can select it, until Enter or Ctrl-C.
     async fn print(&mut self, text: &str) -> io::Result<()> {
-        self.guard.leave();
+        guard::leave();
         let mut out = io::stdout();
         out.write_all(osc::page(text).as_bytes())?;
         out.flush()?;

@@ -83,7 +83,7 @@ impl Browser {
 }
 
 /// Starts a program in a process group of its own, so that a terminal program can't take over this terminal.
-pub(super) fn start_apart(program: &mut Command) -> io::Result<Child> {
+fn start_apart(program: &mut Command) -> io::Result<Child> {
     program
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -93,7 +93,7 @@ pub(super) fn start_apart(program: &mut Command) -> io::Result<Child> {
 }
 
 /// Fails if the command did.
-pub(super) fn succeeded(status: ExitStatus, command: &str) -> io::Result<()> {
+fn succeeded(status: ExitStatus, command: &str) -> io::Result<()> {
     if status.success() {
         return Ok(());
     }
@@ -101,7 +101,7 @@ pub(super) fn succeeded(status: ExitStatus, command: &str) -> io::Result<()> {
 }
 
 /// The desktop's command that opens files and URLs; `None` over SSH or without a display.
-pub(super) fn desktop_opener(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+fn desktop_opener(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let has = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let is_remote = ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"].iter().any(has);
     let has_display = cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(has);

@@ -77,7 +77,8 @@ static PANICKED: Notify = Notify::const_new();
 /// Holds the terminal; dropping it restores the terminal.
 #[derive(Debug)]
 pub struct Guard {
-    tty: Arc<OwnedFd>,
+    /// The terminal's file descriptor.
+    pub tty: Arc<OwnedFd>,
     writer: Arc<OwnedFd>,
 }
 
@@ -101,11 +102,6 @@ impl Guard {
         enter(&self.tty, &self.writer)
     }
 
-    /// Restores the terminal; nothing can be drawn until [`Guard::reenter`].
-    pub fn leave(&self) {
-        leave();
-    }
-
     /// Turns mouse reports on or off. The setting survives [`Guard::reenter`].
     pub fn report_mouse(&self, is_on: bool) -> io::Result<()> {
         // Set before writing, so that a concurrent leave turns off what may have been turned on.
@@ -115,11 +111,6 @@ impl Guard {
             (true, false) => write_frame(NO_MOUSE.as_bytes()),
             _ => Ok(()),
         }
-    }
-
-    /// The terminal's file descriptor.
-    pub fn tty(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.tty)
     }
 }
 

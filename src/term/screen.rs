@@ -43,7 +43,7 @@ impl Screen {
         let frame = Rc::new(RefCell::new(Vec::new()));
         let backend = BufferedBackend {
             inner: CrosstermBackend::new(FrameWriter(Rc::clone(&frame))),
-            tty: guard.tty(),
+            tty: Arc::clone(&guard.tty),
             is_cursor_shown: false,
         };
         Ok(Self {

@@ -4,7 +4,7 @@ use std::{future::poll_fn, io, task::Poll, time::Duration};
 
 use tokio::signal::unix::{self, SignalKind};
 
-use super::guard::{Guard, is_foreground};
+use super::guard::{self, Guard, is_foreground};
 use crate::term::interruptible::ending_signals;
 
 /// A signal that longhaul handles.
@@ -114,14 +114,14 @@ pub async fn suspend(guard: &Guard, signals: &mut Signals) -> io::Result<Option<
 
 /// As [`suspend`], without taking over the terminal again.
 pub async fn stop(guard: &Guard, signals: &mut Signals) -> io::Result<Option<Signal>> {
-    guard.leave();
+    guard::leave();
     stop_group()?;
     loop {
         match tokio::time::timeout(FOREGROUND_POLL, signals.next()).await {
             Ok(signal) if signal.is_fatal() => return Ok(Some(signal)),
             // Taking over the terminal in the background would stop us inside the call, where SIGTERM isn't handled. And a
             // signal that arrives just before we stop would be handled only after the next resume.
-            _ if !is_foreground(guard.tty()) => {}
+            _ if !is_foreground(&guard.tty) => {}
             _ => return Ok(None),
         }
     }

@@ -6,7 +6,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -47,7 +47,7 @@ async fn shell(is_deaf: bool) -> i32 {
     let mut signals = Signals::catch().unwrap();
     let guard = Guard::enter(std::io::stdout()).unwrap();
     assert!(Guard::enter(std::io::stdout()).is_err(), "taken twice");
-    let mut inputs = InputStream::open(guard.tty(), || {}).unwrap();
+    let mut inputs = InputStream::open(Arc::clone(&guard.tty), || {}).unwrap();
     let mut screen = Screen::new(&guard).unwrap();
     screen.send(&osc::title("ours")).unwrap();
     let mut line = String::from("READY");

@@ -31,7 +31,9 @@ impl Link {
 
     /// Keeps the server's session while a call runs silently; a ping without an answer finds a dead socket.
     pub(super) fn keep_alive(&mut self) {
-        if self.keep_alive_at().is_some_and(|at| self.now.mono >= at) && !self.is_pinging() {
+        let is_ping = |kind: &RequestKind| matches!(kind, RequestKind::Ping { .. });
+        let is_due = self.keep_alive_at().is_some_and(|at| self.now.mono >= at);
+        if is_due && !self.in_flight.has(is_ping) {
             match self.reachability.spend(self.now) {
                 Ok(()) => {
                     self.ping(None);

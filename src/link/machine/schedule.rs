@@ -57,17 +57,14 @@ impl Link {
         {
             next = earliest(next, allowed_at);
         }
-        if let Some(at) = self.session_check_at() {
-            next = earliest(next, when_allowed(at));
-        }
+        next = earliest(next, self.session_check_at().and_then(when_allowed));
         for active in self.tasks.values() {
             if !active.task.is_open() {
                 continue;
             }
             if !active.is_active() {
-                if let Some(at) = active.answers.at().filter(|_| can_ask) {
-                    next = earliest(next, when_allowed_by_way(at));
-                }
+                let answers_at = active.answers.at().filter(|_| can_ask);
+                next = earliest(next, answers_at.and_then(when_allowed_by_way));
                 continue;
             }
             if can_ask {
@@ -77,15 +74,13 @@ impl Link {
                         .allowed_with(&active.recovery.budget, self.now);
                     next = earliest(next, Some(allowed.map_or(until, |at| at.max(until))));
                 }
-                if let Some(at) = active.follow.as_ref().and_then(|follow| follow.next) {
-                    next = earliest(next, when_allowed(at));
-                }
+                let look_at = active.follow.as_ref().and_then(|follow| follow.next);
+                next = earliest(next, look_at.and_then(when_allowed));
                 if active.phase() == Phase::Queued {
                     next = earliest(next, allowed_at);
                 }
-                if let Some(at) = active.answers.at().filter(|_| !self.is_session_doubted()) {
-                    next = earliest(next, when_allowed_by_way(at));
-                }
+                let answers_at = active.answers.at().filter(|_| !self.is_session_doubted());
+                next = earliest(next, answers_at.and_then(when_allowed_by_way));
             }
             next = earliest(next, self.host_question_expires(active));
             next = earliest(next, Self::silence_ends(active));

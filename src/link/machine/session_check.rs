@@ -99,11 +99,6 @@ impl Link {
         }
     }
 
-    pub(super) fn is_pinging(&self) -> bool {
-        self.in_flight
-            .has(|kind| matches!(kind, RequestKind::Ping { .. }))
-    }
-
     /// A resume was refused as if its session were gone: the session is checked, and the stream requested again.
     pub(super) fn resume_refused(&mut self, id: &TaskId, refusal: &HttpError) {
         let now = self.now;

@@ -133,31 +133,29 @@ async fn start_call(
             "the other arguments contain a whole number that doesn't fit in 64 bits and would be rounded; pass all arguments in --args",
         ));
     }
-    // Shown only if the call is started.
-    let mut notice = None;
-    let arguments = if how.unchecked {
+    let (arguments, unusable) = if how.unchecked {
         let specs = described.map(Tool::arguments).unwrap_or_default();
         let mut arguments = before.clone();
         for pair in draft.pairs {
             let spec = specs.iter().find(|spec| spec.name == pair.key);
             arguments.insert(pair.key.clone(), pair.read_unchecked(spec));
         }
-        arguments
+        (arguments, None)
     } else {
         let built = build_arguments(before.clone(), draft.pairs, described);
-        let (arguments, unusable) = built.map_err(|error| {
+        built.map_err(|error| {
             let (error, flags) = (error.message(), context.flags());
             CliError::usage(format!(
                 "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
                 text::shell_word(server.as_str())
             ))
-        })?;
-        let tool = &draft.tool;
-        notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
-            format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
-        });
-        arguments
+        })?
     };
+    let tool = &draft.tool;
+    // Shown only if the call is started.
+    let notice = unusable.filter(|_| !arguments.is_empty()).map(|why| {
+        format!("{tool}: arguments sent unchecked because its schema is unusable: {why}")
+    });
     if draft.origin.is_some() {
         for line in changed_arguments(&before, &arguments) {
             context.info(&line);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     domain::Wall,
-    store::{Edition, Held, PrivateFile, StoreError},
+    store::{Held, PrivateFile, StoreError},
 };
 
 /// The file format without a keychain.
@@ -168,7 +168,8 @@ struct Sealed {
 /// The login file on disk, and the keychain that may hold its key.
 #[derive(Clone)]
 pub struct Logins {
-    file: PrivateFile,
+    /// The file that they are in.
+    pub file: PrivateFile,
     keychain: Keychain,
 }
 
@@ -176,7 +177,9 @@ impl Logins {
     /// The file at `path`, which need not exist.
     pub fn new(path: &Path, keychain: Keychain) -> Self {
         Self {
-            file: PrivateFile::new(path.to_owned()),
+            file: PrivateFile {
+                path: path.to_owned(),
+            },
             keychain,
         }
     }
@@ -244,20 +247,6 @@ impl Logins {
         let _ = tokio::task::spawn_blocking(move || work(&logins)).await;
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    pub(super) fn edition(&self) -> Edition {
-        self.file.edition()
-    }
-
-    /// Locks the file for changes; `None` if it is locked already.
-    pub(super) fn try_lock(&self) -> Result<Option<Held>, AuthError> {
-        Ok(self.file.try_hold()?)
-    }
-
     /// Waits until the file can be locked for changes.
     ///
     /// # Errors
@@ -265,7 +254,7 @@ impl Logins {
     pub async fn lock(&self) -> Result<Held, AuthError> {
         let waiting = async {
             loop {
-                if let Some(lock) = self.try_lock()? {
+                if let Some(lock) = self.file.try_hold()? {
                     return Ok(lock);
                 }
                 tokio::time::sleep(LOCK_RETRY_INTERVAL).await; // sleep: a file lock does not notify when it is free
@@ -276,7 +265,7 @@ impl Logins {
             .unwrap_or_else(|_| {
                 Err(AuthError::LoginFile(format!(
                     "another longhaul process has locked {}; end that process and try again",
-                    self.path().with_extension("lock").display()
+                    self.file.path.with_extension("lock").display()
                 )))
             })
     }
@@ -288,7 +277,7 @@ impl Logins {
     /// wrote it or its key can't be used.
     pub fn read(&self) -> Result<LoginFile, AuthError> {
         let damaged = |why: String| AuthError::Damaged {
-            path: self.path().to_owned(),
+            path: self.file.path.clone(),
             why,
         };
         let bytes = match self.file.read() {
@@ -305,7 +294,7 @@ impl Logins {
         match format.ok().map(|format| format.version) {
             Some(version) if version > SEALED_FORMAT => Err(AuthError::LoginFile(format!(
                 "could not read {}: a newer longhaul wrote it (format {version}; this version reads up to {SEALED_FORMAT}); update longhaul",
-                self.path().display(),
+                self.file.path.display(),
             ))),
             Some(SEALED_FORMAT) => {
                 let Sealed {
@@ -316,7 +305,7 @@ impl Logins {
                     AuthError::LoginFile(format!(
                         "could not decrypt {} with the key from the keychain: {why}; unlock the keychain, or move the file \
                          away and sign in again",
-                        self.path().display()
+                        self.file.path.display()
                     ))
                 };
                 let found = self.keychain.key(&key).map_err(no_key)?;

@@ -213,7 +213,7 @@ impl TokenManager {
     /// Whether the user has signed in since the last request. A refreshed token doesn't count, or two processes whose
     /// tokens are rejected would wake each other forever.
     pub fn has_new_sign_in(&self) -> bool {
-        let file_version = self.refresher.logins.edition();
+        let file_version = self.refresher.logins.file.edition();
         if locked(&self.refresher.cache).file_at_last_request == Some(file_version) {
             return false;
         }
@@ -342,7 +342,7 @@ impl Refresher {
     async fn prefetch_keys(&self) {
         let (is_changed, is_unsaved) = {
             let cache = locked(&self.cache);
-            let is_changed = cache.file_version != Some(self.logins.edition());
+            let is_changed = cache.file_version != Some(self.logins.file.edition());
             (is_changed, cache.login != cache.saved_login)
         };
         if is_changed {
@@ -355,7 +355,7 @@ impl Refresher {
 
     /// Reads the file if it has changed.
     fn reread(&self, cache: &mut TokenCache) -> Result<(), AuthError> {
-        let file_version = self.logins.edition();
+        let file_version = self.logins.file.edition();
         if cache.file_version == Some(file_version) {
             return Ok(());
         }
@@ -464,7 +464,7 @@ impl Refresher {
     /// Saves tokens that could not be saved before. If the file is locked, the next request tries again.
     fn save(&self, cache: &mut TokenCache) {
         if cache.login != cache.saved_login
-            && let Ok(Some(lock)) = self.logins.try_lock()
+            && let Ok(Some(lock)) = self.logins.file.try_hold()
             && self.reread(cache).is_ok()
             && cache.login != cache.saved_login
         {
@@ -483,7 +483,7 @@ impl Refresher {
         match written {
             Ok(()) => {
                 cache.saved_login.clone_from(&cache.login);
-                cache.file_version = Some(self.logins.edition());
+                cache.file_version = Some(self.logins.file.edition());
             }
             Err(error) => tracing::warn!(%error, "could not save the new token"),
         }

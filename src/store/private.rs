@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io::Read as _,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use super::{
@@ -22,7 +22,8 @@ const BYTES: u64 = 4 << 20;
 /// The file; nothing is opened or created before it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateFile {
-    path: PathBuf,
+    /// Its path.
+    pub path: PathBuf,
 }
 
 /// Identifies a version of the file's contents; `None` without a file.
@@ -35,16 +36,6 @@ pub struct Held {
 }
 
 impl PrivateFile {
-    /// The file at `path`.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path }
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Its current edition; an error counts as no file and appears when it is read.
     pub fn edition(&self) -> Edition {
         let found = check_file(&self.path).ok().flatten()?;
@@ -119,14 +110,16 @@ mod tests {
     #[test]
     fn secret_file_is_private_and_rejects_symlinks() {
         let dir = tempfile::tempdir().unwrap();
-        let file = PrivateFile::new(dir.path().join("logins.json"));
+        let file = PrivateFile {
+            path: dir.path().join("logins.json"),
+        };
         assert_eq!((file.read().unwrap(), file.edition()), (None, None));
         let held = file.try_hold().unwrap().unwrap();
         file.write(&held, b"one").unwrap();
-        let mode = || std::fs::metadata(file.path()).unwrap().mode() & 0o777;
+        let mode = || std::fs::metadata(&file.path).unwrap().mode() & 0o777;
         assert_eq!(mode(), 0o600);
         let wide = std::fs::Permissions::from_mode(0o644);
-        std::fs::set_permissions(file.path(), wide).unwrap();
+        std::fs::set_permissions(&file.path, wide).unwrap();
         assert_eq!(file.read().unwrap().as_deref(), Some(&b"one"[..]));
         assert_eq!(mode(), 0o600);
         let first = file.edition();
@@ -141,7 +134,7 @@ mod tests {
             file.write(&held, b"three").unwrap();
         }
         file.set_aside(&held).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("logins.damaged.json"), file.path()).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("logins.damaged.json"), &file.path).unwrap();
         assert!(matches!(file.read(), Err(StoreError::Refused { .. })));
     }
 }

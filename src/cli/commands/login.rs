@@ -94,7 +94,7 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> CliR
         open_browser(context, &name, &begun, args);
         Ok(begun.finish().await?)
     })?;
-    let file = logins.path().display();
+    let file = logins.file.path.display();
     if context.global.json {
         let document = json!({
             "server": name,

@@ -146,7 +146,7 @@ async fn turns<S: TerminalSurface, B: Services, T: Time>(
     loop {
         let now = time.now();
         if pacer.is_due(state.is_dirty, now) {
-            state.take_dirty();
+            state.is_dirty = false;
             let has_changed = surface.draw(state, now)?;
             // Not the time before: keys that came while the terminal took its time were typed blind.
             state.drawn(time.now());

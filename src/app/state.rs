@@ -161,11 +161,6 @@ impl State {
         self.last_event.unwrap_or_default()
     }
 
-    /// Returns whether a frame is due, and resets that.
-    pub fn take_dirty(&mut self) -> bool {
-        std::mem::take(&mut self.is_dirty)
-    }
-
     /// Records that the top layer has been drawn, so that later keys can be meant for it.
     pub fn drawn(&mut self, now: Stamp) {
         let drawn = match self.dialogs.stack.last_mut() {

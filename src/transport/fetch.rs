@@ -135,8 +135,18 @@ impl Fetcher {
                     .header(ACCEPT, "application/json")
                     .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                     .body(form.finish());
+                // Both parts form-encoded (RFC 6749, section 2.3.1).
                 if let Some((name, password)) = basic {
-                    builder = builder.header(AUTHORIZATION, basic_auth(name, password)?);
+                    let [name, password] = [name, password.expose_secret()].map(|text| -> String {
+                        url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+                    });
+                    let both = base64(format!("{name}:{password}").as_bytes());
+                    let value = sensitive_header(format!("Basic {both}").as_bytes());
+                    let value = value.ok_or_else(|| {
+                        let why = "the client secret has characters that a header can't carry";
+                        FetchError::Permanent(why.to_owned())
+                    })?;
+                    builder = builder.header(AUTHORIZATION, value);
                 }
                 builder
             }
@@ -167,21 +177,6 @@ impl Fetcher {
         clients.insert(kind, client.clone());
         Ok(client)
     }
-}
-
-/// `Authorization: Basic`, with both parts form-encoded (RFC 6749, section 2.3.1).
-fn basic_auth(
-    name: &str,
-    password: &SecretString,
-) -> Result<reqwest::header::HeaderValue, FetchError> {
-    let encoded =
-        |text: &str| -> String { url::form_urlencoded::byte_serialize(text.as_bytes()).collect() };
-    let both = format!("{}:{}", encoded(name), encoded(password.expose_secret()));
-    let value = sensitive_header(format!("Basic {}", base64(both.as_bytes())).as_bytes());
-    value.ok_or_else(|| {
-        let why = "the client secret has characters that a header can't carry";
-        FetchError::Permanent(why.to_owned())
-    })
 }
 
 fn timeout_message() -> String {

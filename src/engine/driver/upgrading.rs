@@ -1,6 +1,6 @@
 //! Stops everything between two events, passes it to the program that replaces this one, or takes it all back.
 
-use std::{collections::BTreeSet, io::Write as _, pin::Pin};
+use std::{collections::BTreeSet, io::Write as _};
 
 use tokio::time::Instant;
 
@@ -99,12 +99,19 @@ impl Driver<'_> {
         let until = self.clock.instant(now.mono.after(UPGRADE_PAUSE_AT_MOST));
         let links = self.links.iter();
         let programs: Vec<Stdio> = links.filter_map(|it| it.stdio.clone()).collect();
-        let suspended = async move {
+        let mut suspended = std::pin::pin!(async move {
             let running = programs.iter().filter(|stdio| stdio.is_running());
             futures_util::future::join_all(running.map(Stdio::suspend)).await;
-        };
-        if !self.tend_while(std::pin::pin!(suspended), until).await {
-            return Err(WRITES);
+        });
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut suspended => break,
+                () = self.tend_once(until) => {}
+            }
+            if Instant::now() >= until {
+                return Err(WRITES);
+            }
         }
         let now = self.clock.now();
         // What they had read before.
@@ -112,24 +119,6 @@ impl Driver<'_> {
         self.feed_all(|| Input::SaveAll, now);
         self.tend_until(until, Self::is_ready).await;
         if self.is_ready() { Ok(()) } else { Err(SAVES) }
-    }
-
-    /// Continues until the future completes or the time has come. Returns whether it has completed.
-    async fn tend_while(
-        &mut self,
-        mut future: Pin<&mut impl Future<Output = ()>>,
-        until: Instant,
-    ) -> bool {
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut future => return true,
-                () = self.tend_once(until) => {}
-            }
-            if Instant::now() >= until {
-                return false;
-            }
-        }
     }
 
     /// Whether everything is saved and nothing is under way that another program could not continue.

@@ -3069,9 +3069,9 @@ fn every_event_makes_a_frame_due() {
     let mut screen = Screen::new(WIDE, colour());
     screen.keys("i");
     assert!(answer(&screen).contains("looking for servers"));
-    screen.state.take_dirty();
+    screen.state.is_dirty = false;
     screen.event(found);
-    assert!(screen.state.take_dirty());
+    assert!(screen.state.is_dirty);
     // What it said was under way is over.
     assert_eq!(screen.state.messages.reply, None);
 }

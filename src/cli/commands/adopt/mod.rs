@@ -78,7 +78,17 @@ fn adopt_from_file(
         context.info("nothing to import: the file has no unfinished tasks");
         return Ok(code::OK);
     }
-    let tasks = select_tasks(state.tasks, args.server_task.as_deref()).map_err(failed)?;
+    let ids = state.tasks.iter().map(|task| &task.id).join(", ");
+    let named = args.server_task.as_deref();
+    let is_selected = |task: &ClientTask| named.is_none_or(|id| task.id == id);
+    let tasks: Vec<ClientTask> = state.tasks.into_iter().filter(is_selected).collect();
+    if let (Some(id), []) = (named, tasks.as_slice()) {
+        let id = id.to_owned();
+        return Err(failed(ClientStateError::NoTask { id, ids }));
+    }
+    if let Some(task) = tasks.iter().find(|task| task.client_id().is_none()) {
+        return Err(failed(ClientStateError::NoClientId(task.tool.clone())));
+    }
     let servers = Targets::of(context, reader)?;
     let server = match &state.url {
         _ if !servers.names().is_empty() => servers.one()?,
@@ -126,24 +136,6 @@ fn read_file(path: &Path) -> Result<ClientState, ClientStateError> {
         return Err(ClientStateError::TooLarge);
     }
     ClientState::read(&std::io::read_to_string(file.take(FILE_BYTES))?)
-}
-
-/// The named task of a file, else all of them. Each must have a client id.
-fn select_tasks(
-    tasks: Vec<ClientTask>,
-    named: Option<&str>,
-) -> Result<Vec<ClientTask>, ClientStateError> {
-    let ids = tasks.iter().map(|task| &task.id).join(", ");
-    let is_selected = |task: &ClientTask| named.is_none_or(|id| task.id == id);
-    let tasks: Vec<ClientTask> = tasks.into_iter().filter(is_selected).collect();
-    if let (Some(id), []) = (named, tasks.as_slice()) {
-        let id = id.to_owned();
-        return Err(ClientStateError::NoTask { id, ids });
-    }
-    match tasks.iter().find(|task| task.client_id().is_none()) {
-        Some(task) => Err(ClientStateError::NoClientId(task.tool.clone())),
-        None => Ok(tasks),
-    }
 }
 
 /// The call to make for each task, or `None` if its arguments are unknown. The server's checkpoint list may have them, and

@@ -318,32 +318,21 @@ impl Proxy {
                 params,
                 request,
                 text,
-            } => self.host_notified(&method, &params, request.as_deref(), text),
+            } => match method.as_str() {
+                "notifications/cancelled" => self.request_cancelled(request.as_deref(), &params),
+                "notifications/initialized" => {
+                    self.host.is_initialized = true;
+                    self.ask_for_roots();
+                }
+                "notifications/roots/list_changed" => {
+                    let server = self.options.server.clone();
+                    self.ask(Asked::Note, SessionRequest::RootsChanged(server));
+                }
+                // About requests and tasks of the server, which only longhaul knows.
+                "notifications/progress" | "notifications/tasks/status" => {}
+                _ => self.pass_notification(text),
+            },
             HostMessage::Response { id, outcome } => self.question_answered(&id, outcome),
-        }
-    }
-
-    /// `request` is the id of the request that a cancel is about, and `text` the whole message.
-    fn host_notified(
-        &mut self,
-        method: &str,
-        params: &Members,
-        request: Option<&str>,
-        text: String,
-    ) {
-        match method {
-            "notifications/cancelled" => self.request_cancelled(request, params),
-            "notifications/initialized" => {
-                self.host.is_initialized = true;
-                self.ask_for_roots();
-            }
-            "notifications/roots/list_changed" => {
-                let server = self.options.server.clone();
-                self.ask(Asked::Note, SessionRequest::RootsChanged(server));
-            }
-            // About requests and tasks of the server, which only longhaul knows.
-            "notifications/progress" | "notifications/tasks/status" => {}
-            _ => self.pass_notification(text),
         }
     }
 

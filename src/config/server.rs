@@ -26,10 +26,8 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// The settings of stdio and imported servers, until the whole table is read.
 #[derive(Default)]
 struct ExtraKeys {
-    command: Option<String>,
-    args: Vec<String>,
-    env: Vec<(String, Template)>,
-    cwd: Option<String>,
+    program: Program,
+    has_command: bool,
     approved: Option<String>,
     imported_from: Option<String>,
     consent: Option<String>,
@@ -76,14 +74,18 @@ impl Parser<'_> {
                     let url = server_url::parse(needed_text()?);
                     server.url = Some(url.map_err(|why| (at, why.to_string()))?.to_string());
                 }
-                "command" => extra.command = Some(needed_text()?.to_owned()),
+                "command" => {
+                    needed_text()?.clone_into(&mut extra.program.command);
+                    extra.has_command = true;
+                }
                 "args" => {
                     let args = value.get_ref().as_array().and_then(strings);
-                    extra.args = args.ok_or((at, "args must be a list of strings".to_owned()))?;
+                    extra.program.args =
+                        args.ok_or((at, "args must be a list of strings".to_owned()))?;
                 }
                 "headers" => server.headers = self.templates(key_text, value, header),
-                "env" => extra.env = self.templates(key_text, value, variable),
-                "cwd" => extra.cwd = self.string(key_text, value),
+                "env" => extra.program.env = self.templates(key_text, value, variable),
+                "cwd" => extra.program.cwd = self.string(key_text, value),
                 "approved" => extra.approved = self.string(key_text, value),
                 "imported_from" => extra.imported_from = self.string(key_text, value),
                 "consent" => extra.consent = self.string(key_text, value),
@@ -104,7 +106,7 @@ impl Parser<'_> {
                 _ => self.unknown_key(key, &format!("in [servers.{name}]"), KEYS),
             }
         }
-        if extra.command.is_some() && server.url.is_some() {
+        if extra.has_command && server.url.is_some() {
             return Err((at, "it has both url and command; keep one".to_owned()));
         }
         self.finish(at, server, extra);
@@ -112,19 +114,14 @@ impl Parser<'_> {
     }
 
     fn finish(&mut self, at: usize, mut server: ServerConfig, extra: ExtraKeys) {
-        if let Some(command) = extra.command {
+        if extra.has_command {
             if !server.headers.is_empty() {
                 self.notice(at, "headers need a url; use env with a command");
                 server.headers.clear();
             }
-            let program = Program {
-                command,
-                args: extra.args,
-                env: extra.env,
-                cwd: extra.cwd,
-            };
             // Even if the user wrote it: files are copied around, and a program can do anything.
-            if extra.approved.as_deref() != Some(digest::digest_of_program(&program).as_str()) {
+            let digest = digest::digest_of_program(&extra.program);
+            if extra.approved != Some(digest) {
                 server.withheld = Some(format!(
                     "{} is not approved; to review and approve it, run `longhaul servers approve {}`",
                     server.name,
@@ -132,7 +129,7 @@ impl Parser<'_> {
                 ));
             }
             server.url = Some(server_url::for_process(server.name.as_str()));
-            server.program = Some(program);
+            server.program = Some(extra.program);
             return self.config.servers.push(server);
         }
         match &server.url {

@@ -242,7 +242,7 @@ impl TryFrom<String> for Template {
 }
 
 /// How to start a stdio server. longhaul starts one only after the user approved the whole command.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The executable.
     pub command: String,

@@ -67,19 +67,10 @@ pub fn ping(id: &str) -> Method {
     Method::post(request_text(id, "ping", &json!({})))
 }
 
-/// `tools/list` for the page at `cursor`.
-pub fn list_tools(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
-    request(version, id, "tools/list", page(cursor), None)
-}
-
-/// `tasks/list` (2025-11-25) for the page at `cursor`.
-pub fn list_tasks(version: ProtocolVersion, id: &str, cursor: Option<&str>) -> Method {
-    request(version, id, "tasks/list", page(cursor), None)
-}
-
-fn page(cursor: Option<&str>) -> Map<String, Value> {
+/// `tools/list` or `tasks/list` (2025-11-25) for the page at `cursor`.
+pub fn list(version: ProtocolVersion, id: &str, method: &str, cursor: Option<&str>) -> Method {
     let cursor = cursor.map(|cursor| ("cursor".to_owned(), cursor.into()));
-    Map::from_iter(cursor)
+    request(version, id, method, Map::from_iter(cursor), None)
 }
 
 /// The parameters of a `tools/call`.
@@ -206,19 +197,9 @@ pub fn forwarded(
     request_with(verbatim, version, id, method, params, name.as_deref())
 }
 
-/// `tasks/get`.
-pub fn get_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/get", task_params(task), Some(task))
-}
-
-/// `tasks/result` (2025-11-25); the response comes when the task has ended.
-pub fn task_result(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/result", task_params(task), Some(task))
-}
-
-/// `tasks/cancel`.
-pub fn cancel_task(version: ProtocolVersion, id: &str, task: &str) -> Method {
-    request(version, id, "tasks/cancel", task_params(task), Some(task))
+/// `tasks/get`, `tasks/cancel`, or `tasks/result` (2025-11-25), whose response comes when the task has ended.
+pub fn about_task(version: ProtocolVersion, id: &str, method: &str, task: &str) -> Method {
+    request(version, id, method, task_params(task), Some(task))
 }
 
 /// `tasks/update` of the extension, with the answer to one input request of a task.

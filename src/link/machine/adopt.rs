@@ -135,7 +135,7 @@ impl Link {
     ) {
         let request_id = self.in_flight.new_request_id();
         let version = self.version_of_tasks(kind);
-        let method = encode::get_task(version, &request_id, &server_task);
+        let method = encode::about_task(version, &request_id, "tasks/get", &server_task);
         let kind = RequestKind::Adopt {
             ask,
             server_task,
@@ -154,7 +154,12 @@ impl Link {
 
     fn list_tasks(&mut self, ask: SessionRequestId, pages: Pages<TaskId>) {
         let request_id = self.in_flight.new_request_id();
-        let method = encode::list_tasks(self.session_version(), &request_id, pages.cursor());
+        let method = encode::list(
+            self.session_version(),
+            &request_id,
+            "tasks/list",
+            pages.cursor(),
+        );
         self.send_request(RequestKind::ListTasks { ask, pages }, method, request_id);
     }
 

@@ -368,7 +368,12 @@ impl Link {
     /// Asks the server to cancel its task.
     pub(super) fn send_task_cancel(&mut self, id: &TaskId, server_task: &str) {
         let request_id = self.in_flight.new_request_id();
-        let method = encode::cancel_task(self.version_of(id), &request_id, server_task);
+        let method = encode::about_task(
+            self.version_of(id),
+            &request_id,
+            "tasks/cancel",
+            server_task,
+        );
         let kind = RequestKind::Cancel(id.clone());
         self.send_request(kind, method, request_id);
     }

@@ -225,7 +225,7 @@ impl Link {
         let Some(task) = &active.task.server_task else {
             return;
         };
-        let method = encode::get_task(version, &request_id, &task.id);
+        let method = encode::about_task(version, &request_id, "tasks/get", &task.id);
         if let Some(served) = &mut active.served {
             served.next = None;
             served.knew = active.task.questions.len();
@@ -423,7 +423,7 @@ impl Link {
             self.close(exchange);
         }
         let request_id = self.in_flight.new_request_id();
-        let method = encode::task_result(version, &request_id, &server_task);
+        let method = encode::about_task(version, &request_id, "tasks/result", &server_task);
         let exchange = self.send_request(RequestKind::Fetch(id.clone()), method, request_id);
         if let Some(active) = self.tasks.get_mut(id)
             && let Some(served) = &mut active.served

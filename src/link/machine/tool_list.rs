@@ -36,7 +36,7 @@ impl Link {
 
     pub(super) fn ask_tools(&mut self, version: ProtocolVersion, pages: Pages<Tool>) {
         let id = self.in_flight.new_request_id();
-        let method = encode::list_tools(version, &id, pages.cursor());
+        let method = encode::list(version, &id, "tools/list", pages.cursor());
         self.send_request(RequestKind::ListTools { version, pages }, method, id);
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// One tool of a server; no text is sanitized.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// The name to call it with.
     pub name: String,

@@ -30,17 +30,10 @@ const PROGRAM_STARTS_WITHIN: Duration = Duration::from_secs(5 * 60);
 const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
 
 /// What was read of a list that comes in pages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pages<T> {
     pub(super) so_far: Vec<T>,
     pub(super) cursors: Vec<String>,
-}
-
-impl<T> Default for Pages<T> {
-    fn default() -> Self {
-        let (so_far, cursors) = (Vec::new(), Vec::new());
-        Self { so_far, cursors }
-    }
 }
 
 impl<T> Pages<T> {

@@ -52,8 +52,7 @@ mod update;
 mod views;
 mod wake;
 
-pub use crate::domain::ColorDepth;
-pub use crate::domain::UserInput;
+pub use crate::domain::{ColorDepth, UserInput};
 pub use alerts::Alert;
 pub use availability::why_not;
 pub use away::away_lines;

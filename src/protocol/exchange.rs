@@ -78,12 +78,11 @@ pub enum OriginError {
 impl OriginError {
     /// The same error with a changed URL.
     #[must_use]
-    pub fn map_url(self, change: impl FnOnce(&str) -> String) -> Self {
-        match self {
-            Self::Invalid => Self::Invalid,
-            Self::OtherOrigin(url) => Self::OtherOrigin(change(&url)),
-            Self::UserName(url) => Self::UserName(change(&url)),
+    pub fn map_url(mut self, change: impl FnOnce(&str) -> String) -> Self {
+        if let Self::OtherOrigin(url) | Self::UserName(url) = &mut self {
+            *url = change(url);
         }
+        self
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::borrow::Cow;
 
-use crate::{app::Search, domain::text};
+use crate::{
+    app::{Search, SearchStep},
+    domain::text,
+};
 
 /// The most lines in memory; the rest is in the session file.
 const MAX_LINES: usize = 400_000;
@@ -441,30 +444,22 @@ impl Document {
         self.at = next.saturating_sub(1);
     }
 
-    /// Searches from the cursor's line on, wrapping around, and goes to the match.
-    pub(super) fn search(&mut self, search: &Search, rows: usize) -> Option<Match> {
-        let here = self.here();
-        self.find_matches(search);
-        let hits = &self.found.1;
-        let next = hits.partition_point(|hit| *hit < here);
-        let next = if next < hits.len() { next } else { 0 };
-        self.go_to_hit(next, rows)
-    }
-
-    /// Goes to the next or previous match; `None` if there is none in that direction.
-    pub(super) fn search_next(
+    /// Searches from the cursor's line and goes to the match; `None` if there is none in that direction.
+    pub(super) fn search(
         &mut self,
         search: &Search,
-        forward: bool,
+        which: SearchStep,
         rows: usize,
     ) -> Option<Match> {
         let here = self.here();
         self.find_matches(search);
         let hits = &self.found.1;
-        let next = if forward {
-            hits.partition_point(|hit| *hit <= here)
-        } else {
-            hits.partition_point(|hit| *hit < here).checked_sub(1)?
+        let before = hits.partition_point(|hit| *hit < here);
+        let next = match which {
+            SearchStep::FromHere if before == hits.len() => 0,
+            SearchStep::FromHere => before,
+            SearchStep::Next => hits.partition_point(|hit| *hit <= here),
+            SearchStep::Previous => before.checked_sub(1)?,
         };
         self.go_to_hit(next, rows)
     }
@@ -644,27 +639,45 @@ mod tests {
             of_json(r#"{"a":{"x":{"deep":"Straße"}},"b":{"y":1},"z":"STRASSE, straße"}"#);
         assert!(document.toggle_all());
         document.toggle();
-        assert_eq!(document.search(&text("straSSe"), ROWS), Some((1, 1)));
-        assert_eq!(document.search(&text("straße"), ROWS), Some((2, 2)));
-        assert_eq!(document.search_next(&text("straße"), true, ROWS), None);
         assert_eq!(
-            document.search_next(&text("straße"), false, ROWS),
+            document.search(&text("straSSe"), SearchStep::FromHere, ROWS),
+            Some((1, 1))
+        );
+        assert_eq!(
+            document.search(&text("straße"), SearchStep::FromHere, ROWS),
+            Some((2, 2))
+        );
+        assert_eq!(
+            document.search(&text("straße"), SearchStep::Next, ROWS),
+            None
+        );
+        assert_eq!(
+            document.search(&text("straße"), SearchStep::Previous, ROWS),
             Some((1, 2))
         );
         let shown = lines(&document);
         let is_shown = |line: &str| shown.iter().any(|other| other == line);
         assert!(is_shown(r#"      "deep": "Straße""#), "{shown:?}");
         assert!(is_shown(r#"  "b": { … },"#), "{shown:?}");
-        assert_eq!(document.search(&text("nowhere"), ROWS), None);
+        assert_eq!(
+            document.search(&text("nowhere"), SearchStep::FromHere, ROWS),
+            None
+        );
     }
 
     #[test]
     fn shows_context_above_a_distant_match() {
         let mut document = of_json(&format!("[{}\"end\"{}]", "1,".repeat(50), ",2".repeat(50)));
-        assert_eq!(document.search(&text("end"), ROWS), Some((1, 1)));
+        assert_eq!(
+            document.search(&text("end"), SearchStep::FromHere, ROWS),
+            Some((1, 1))
+        );
         assert_eq!((document.at, document.top(ROWS)), (51, 48));
         // A match that is already visible does not scroll.
-        assert_eq!(document.search(&text("2"), ROWS), Some((1, 50)));
+        assert_eq!(
+            document.search(&text("2"), SearchStep::FromHere, ROWS),
+            Some((1, 50))
+        );
         assert_eq!((document.at, document.top(ROWS)), (52, 48));
     }
 
@@ -679,7 +692,10 @@ mod tests {
         document.push_text(&long);
         document.finish();
         assert_eq!(document.len(), 4);
-        assert_eq!(document.search(&text("NEEDLE"), 1), Some((1, 1)));
+        assert_eq!(
+            document.search(&text("NEEDLE"), SearchStep::FromHere, 1),
+            Some((1, 1))
+        );
         assert_eq!(document.top(1), 0);
         assert_eq!(document.plain(usize::MAX), long);
     }
@@ -723,7 +739,12 @@ mod tests {
                     document.toggle_all();
                 }
                 4 => {
-                    document.search_next(&text("a"), step % 2 == 0, ROWS);
+                    let which = if step % 2 == 0 {
+                        SearchStep::Next
+                    } else {
+                        SearchStep::Previous
+                    };
+                    document.search(&text("a"), which, ROWS);
                 }
                 _ => {
                     document.toggle();
@@ -789,7 +810,7 @@ mod tests {
                     begins.into_iter().any(|rest| small(rest).starts_with(&small(&query)))
                 })
                 .count();
-            if let Some((number, count)) = document.search(&text(&query), ROWS) {
+            if let Some((number, count)) = document.search(&text(&query), SearchStep::FromHere, ROWS) {
                 prop_assert_eq!(count, expected);
                 prop_assert!((1..=count).contains(&number));
                 let here = document.shown(document.at).unwrap().text.into_owned();

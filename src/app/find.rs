@@ -4,6 +4,17 @@ use core::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 
+/// Which match to go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStep {
+    /// The first one from here on, or else the first of all.
+    FromHere,
+    /// The next one: back in time in a log, down in a text.
+    Next,
+    /// The previous one.
+    Previous,
+}
+
 /// A text to search for, ignoring case.
 #[derive(Clone, Debug)]
 pub struct Search {

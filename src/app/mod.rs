@@ -71,7 +71,7 @@ pub use event::{
 };
 pub use field::Field;
 pub use filter::Filter;
-pub use find::Search;
+pub use find::{Search, SearchStep};
 pub use footer::footer_keys;
 pub use form::{FormField, FormRow, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};

@@ -1,6 +1,6 @@
 //! The search line.
 
-use crate::app::{Action, Field, KeyPress, Search, State, input::moves::find_from_here};
+use crate::app::{Action, Field, KeyPress, Search, SearchStep, State, input::moves::find};
 
 pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {
@@ -10,7 +10,7 @@ pub(in crate::app) fn search_key(state: &mut State, field: &mut Field, key: KeyP
             if state.detail.search.is_none() && !typed.is_empty() {
                 state.reply("this text is too long to search for");
             }
-            find_from_here(state);
+            find(state, SearchStep::FromHere);
         }
         Some(Action::Back) => state.detail.search = None,
         _ => {

@@ -4,8 +4,8 @@ use crate::domain::text;
 
 use super::{
     super::{
-        Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SortKey, State,
-        TerminalCommand,
+        Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SearchStep, SortKey,
+        State, TerminalCommand,
         availability::{part_here, why_not},
         dialogs::{edit, inject_fault, question::open_question, save_as::ask_for_path},
         grouping::next_of,
@@ -123,8 +123,8 @@ fn navigate(state: &mut State, action: Action) -> bool {
             state.detail.focus = toggle(&mut state.detail.is_zoomed, panes);
             select::keep_in_sight(state);
         }
-        Action::FindNext => find(state, true),
-        Action::FindPrevious => find(state, false),
+        Action::FindNext => find(state, SearchStep::Next),
+        Action::FindPrevious => find(state, SearchStep::Previous),
         Action::FoldHere => fold_here(state),
         Action::FoldAll => fold_all(state),
         Action::ShowTasks => show(state, Pane::Tasks),

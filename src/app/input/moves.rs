@@ -3,7 +3,7 @@
 use crate::domain::{ServerName, text};
 
 use super::super::{
-    Action, Document, Focus, Match, Pane, PaneHeights, Search, State, Tab, TaskLog,
+    Action, Document, Focus, Match, Pane, PaneHeights, Search, SearchStep, State, Tab, TaskLog,
     detail::{entry_text, result_document, tab_lines},
     lanes,
     requests::{check_config, is_reachable, request_tools},
@@ -238,68 +238,50 @@ fn matching(state: &State, search: &Search) -> Vec<usize> {
         .collect()
 }
 
-pub(in crate::app) fn find_from_here(state: &mut State) {
+/// Goes to a match of the search.
+pub(in crate::app) fn find(state: &mut State, which: SearchStep) {
     let Some(search) = state.detail.search.clone() else {
         return;
     };
     let (_, rows) = page_rows(state);
     if let Some(document) = document(state) {
-        return match document.search(&search, rows) {
-            Some(found) => answer_match(state, found),
-            None => state.reply(format!("no match for {:?} here", search.text())),
-        };
-    }
-    let positions = matching(state, &search);
-    let here = state.detail.scroll;
-    let next = positions.iter().find(|position| **position >= here);
-    if let Some(position) = next.or(positions.first()) {
-        go_to(state, *position, &positions);
-    } else {
-        let more = match state.selected_log() {
-            Some(log) if state.detail.tab == Tab::Log && log.dropped > 0 => {
-                "; `longhaul logs` prints the older lines too"
-            }
-            _ => "",
-        };
-        state.reply(format!("no match for {:?} here{more}", search.text()));
-    }
-}
-
-/// Goes to the next match: back in time in a log, down in a text.
-pub(super) fn find(state: &mut State, forward: bool) {
-    let Some(search) = state.detail.search.clone() else {
-        return;
-    };
-    let (_, rows) = page_rows(state);
-    if let Some(document) = document(state) {
-        let found = document.search_next(&search, forward, rows);
+        let found = document.search(&search, which, rows);
         let hits = document.hits();
         return match found {
             Some(found) => answer_match(state, found),
-            None => no_further(state, hits, forward),
+            None => not_found(state, &search, which, hits),
         };
     }
     let positions = matching(state, &search);
     let here = state.detail.scroll;
-    let next = if forward {
-        positions.iter().find(|position| **position > here)
-    } else {
-        positions.iter().rev().find(|position| **position < here)
+    let mut all = positions.iter();
+    let next = match which {
+        SearchStep::FromHere => all
+            .find(|position| **position >= here)
+            .or(positions.first()),
+        SearchStep::Next => all.find(|position| **position > here),
+        SearchStep::Previous => all.rev().find(|position| **position < here),
     };
     match next {
         Some(position) => go_to(state, *position, &positions),
-        None => no_further(state, positions.len(), forward),
+        None => not_found(state, &search, which, positions.len()),
     }
 }
 
-fn no_further(state: &mut State, hits: usize, forward: bool) {
-    if hits == 0 {
-        return state.reply("no matches here");
-    }
-    let other = if forward {
-        Action::FindPrevious
-    } else {
-        Action::FindNext
+fn not_found(state: &mut State, search: &Search, which: SearchStep, hits: usize) {
+    let other = match which {
+        SearchStep::FromHere => {
+            let more = match state.selected_log() {
+                Some(log) if state.detail.tab == Tab::Log && log.dropped > 0 => {
+                    "; `longhaul logs` prints the older lines too"
+                }
+                _ => "",
+            };
+            return state.reply(format!("no match for {:?} here{more}", search.text()));
+        }
+        _ if hits == 0 => return state.reply("no matches here"),
+        SearchStep::Next => Action::FindPrevious,
+        SearchStep::Previous => Action::FindNext,
     };
     let key = state.key(other);
     state.reply(format!(

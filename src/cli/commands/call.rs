@@ -142,8 +142,7 @@ async fn start_call(
         }
         (arguments, None)
     } else {
-        let built = build_arguments(before.clone(), draft.pairs, described);
-        built.map_err(|error| {
+        build_arguments(before.clone(), draft.pairs, described).map_err(|error| {
             let (error, flags) = (error.message(), context.flags());
             CliError::usage(format!(
                 "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",

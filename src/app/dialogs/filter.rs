@@ -1,10 +1,6 @@
 //! The filter line.
 
-use crate::app::{
-    Field, Filter, State,
-    keymap::{Action, KeyPress},
-    select,
-};
+use crate::app::{Action, Field, Filter, KeyPress, State, select};
 
 pub(in crate::app) fn filter_key(state: &mut State, field: &mut Field, key: KeyPress) -> bool {
     match key.action {

@@ -1,11 +1,7 @@
 //! The list of key bindings.
 
 use crate::{
-    app::{
-        Field, State,
-        input::actions::perform_named,
-        keymap::{Action, KeyPress},
-    },
+    app::{Action, Field, KeyPress, State, input::actions::perform_named},
     domain::text,
 };
 

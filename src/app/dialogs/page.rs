@@ -1,9 +1,6 @@
 //! A page to read.
 
-use crate::app::{
-    State,
-    keymap::{Action, KeyPress},
-};
+use crate::app::{Action, KeyPress, State};
 
 pub(in crate::app) fn page_key(
     state: &mut State,

@@ -2,8 +2,7 @@
 
 use crate::{
     app::{
-        Command, Field, Overlay, SaveContent, State,
-        keymap::{Action, KeyPress},
+        Action, Command, Field, KeyPress, Overlay, SaveContent, State,
         task_actions::report_requested,
     },
     domain::TaskId,

@@ -101,7 +101,7 @@ fn argument_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         return lines;
     }
     let origin = task.options.origin.as_ref();
-    let origin = origin.and_then(|origin| state.tasks.get(origin));
+    let origin = origin.and_then(|origin| state.task(origin));
     let changed = origin.map(|origin| origin.arguments.clone());
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&task.arguments) {
         Ok(arguments) if arguments.is_empty() => lines.push("No arguments.".to_owned()),

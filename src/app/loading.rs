@@ -139,8 +139,7 @@ fn is_copying(state: &State) -> bool {
 /// Loads recorded traffic while the Trace tab is open, and again when the task has made progress.
 fn request_traffic(state: &mut State, id: &TaskId, saved: u64) {
     let server = state
-        .tasks
-        .get(id)
+        .task(id)
         .map(|task_row| task_row.view.task.server.clone());
     let Some(server) = server.filter(|_| state.detail.tab == Tab::Trace) else {
         state.detail.traffic = None;

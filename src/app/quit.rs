@@ -94,8 +94,7 @@ pub(super) fn quit(state: &mut State) {
     // Completed tasks on the screen count as seen; failed ones keep needing attention.
     for id in select::visible_rows(state) {
         let is_done = state
-            .tasks
-            .get(&id)
+            .task(&id)
             .is_some_and(|task_row| task_row.ended_unseen() && task_row.group() == Group::Finished);
         if is_done {
             mark_seen(state, &id);

@@ -25,12 +25,12 @@ pub(super) fn mark_seen_rows(state: &mut State) {
     let is_done = |task_row: &TaskRow| task_row.group() == Group::Finished;
     if is_read
         && let Some(id) = state.list.cursor.clone()
-        && state.tasks.get(&id).is_some_and(is_done)
+        && state.task(&id).is_some_and(is_done)
     {
         mark_seen(state, &id);
     }
     for id in select::visible_rows(state) {
-        let was_watched = state.tasks.get(&id).is_some_and(|task_row| {
+        let was_watched = state.task(&id).is_some_and(|task_row| {
             task_row.ended_unseen()
                 && task_row.group() == Group::Finished
                 && task_row
@@ -45,7 +45,7 @@ pub(super) fn mark_seen_rows(state: &mut State) {
 
 /// Records, here and on disk, that the user has seen how a task ended.
 pub(super) fn mark_seen(state: &mut State, id: &TaskId) {
-    if !state.tasks.get(id).is_some_and(TaskRow::ended_unseen) {
+    if !state.task(id).is_some_and(TaskRow::ended_unseen) {
         return;
     }
     state.count(id, false);

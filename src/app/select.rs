@@ -122,7 +122,7 @@ pub(super) fn arrange(state: &mut State) {
 pub(super) fn rebuild(state: &mut State) {
     let is_leaving = |id: &TaskId| {
         line_of(&state.list.rows, id).is_some()
-            && !state.tasks.get(id).is_some_and(|it| matches(state, it))
+            && !state.task(id).is_some_and(|it| matches(state, it))
     };
     state.list.kept = state.list.cursor.clone().filter(is_leaving);
     build(state);
@@ -282,7 +282,7 @@ pub(super) fn hidden_among_marked(state: &State, tasks: &[TaskId]) -> usize {
 /// How many of these tasks are hidden.
 fn hidden<'t>(state: &State, tasks: impl Iterator<Item = &'t TaskId>) -> usize {
     let is_seen = |id: &TaskId| {
-        state.tasks.get(id).is_some_and(|task_row| {
+        state.task(id).is_some_and(|task_row| {
             is_shown(state, task_row)
                 && !(state.list.is_folded && task_row.listed_group == Group::Finished)
         })

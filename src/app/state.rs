@@ -171,6 +171,11 @@ impl State {
         drawn.get_or_insert(now.mono);
     }
 
+    /// Looks up a task.
+    pub fn task(&self, id: &TaskId) -> Option<&TaskRow> {
+        self.tasks.get(id)
+    }
+
     /// The task under the cursor.
     pub fn selected(&self) -> Option<&TaskRow> {
         self.list.cursor.as_ref().and_then(|id| self.tasks.get(id))

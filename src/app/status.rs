@@ -103,7 +103,7 @@ fn control_line(state: &State, now: Stamp) -> Option<String> {
         .by_outcome
         .asked
         .iter()
-        .filter_map(|(_, id)| state.tasks.get(id))
+        .filter_map(|(_, id)| state.task(id))
         .filter(|task_row| !matches!(task_row.view.contact, Connectivity::Unwatched { .. }))
         .map(|task_row| &task_row.view.task)
         .find_map(|task| task.control.map(|asked| (task, asked)))?;

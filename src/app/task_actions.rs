@@ -20,7 +20,7 @@ pub(super) fn pause(state: &mut State) {
     let tasks = chosen(state);
     // A second pause while the task is still running: offer to stop it now.
     if let [id] = tasks.as_slice()
-        && let Some(task_row) = state.tasks.get(id)
+        && let Some(task_row) = state.task(id)
         && let Some(asked) = task_row.view.task.control
         && asked.what == ControlKind::Pausing
     {
@@ -48,7 +48,7 @@ pub(super) fn resume(state: &mut State) {
         });
     }
     let running = match chosen(state).as_slice() {
-        [id] if state.tasks.get(id).is_some_and(TaskRow::runs_undisturbed) => Some(id.clone()),
+        [id] if state.task(id).is_some_and(TaskRow::runs_undisturbed) => Some(id.clone()),
         _ => None,
     };
     act_on(state, ControlKind::Resuming, "resume");
@@ -99,7 +99,7 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
 
 /// The rest of a reply: how many marked tasks were skipped, and their statuses.
 fn skipped_marks(state: &State) -> String {
-    let left = state.list.marks.iter().filter_map(|id| state.tasks.get(id));
+    let left = state.list.marks.iter().filter_map(|id| state.task(id));
     let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
     let have = match statuses.len() {
         0 => return String::new(),
@@ -119,7 +119,7 @@ fn skipped_marks(state: &State) -> String {
 fn fitting(state: &State, what: ControlKind) -> Vec<TaskId> {
     let mut tasks = chosen(state);
     let can = |task_row: &TaskRow| task_row.view.task.refusal(what).is_none();
-    tasks.retain(|id| state.tasks.get(id).is_some_and(can));
+    tasks.retain(|id| state.task(id).is_some_and(can));
     tasks
 }
 
@@ -133,7 +133,7 @@ pub(super) fn cancel(state: &mut State) {
 
 pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     let can_go = |id: &TaskId| {
-        let task_row = state.tasks.get(id);
+        let task_row = state.task(id);
         task_row.is_some_and(|it| it.view.task.can_be_removed())
     };
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(can_go);
@@ -154,12 +154,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     }
     let key = state.key(Action::Undo);
     let now = state.now().wall;
-    let owed = |id: &TaskId| {
-        state
-            .tasks
-            .get(id)
-            .is_some_and(|it| it.view.task.is_owed(now))
-    };
+    let owed = |id: &TaskId| state.task(id).is_some_and(|it| it.view.task.is_owed(now));
     let mut message = match ended.as_slice() {
         [one] if owed(one) => format!(
             "{one} removed from the list, so its agent can't collect the result; {key} restores it"
@@ -224,7 +219,7 @@ pub(super) fn trace(state: &mut State) {
 }
 
 pub(super) fn run_again(state: &mut State, id: &TaskId, changed: Vec<TypedArgument>) {
-    let Some(task_row) = state.tasks.get(id) else {
+    let Some(task_row) = state.task(id) else {
         return;
     };
     let task = task_row.view.task.clone();

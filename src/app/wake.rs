@@ -77,7 +77,7 @@ pub fn ages(state: &State) -> bool {
 /// Whether an animated progress bar (one without a total) is on the screen.
 fn has_animation(state: &State) -> bool {
     visible_rows(state).iter().any(|id| {
-        state.tasks.get(id).is_some_and(|task_row| {
+        state.task(id).is_some_and(|task_row| {
             let task = &task_row.view.task;
             let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
             task_row.is_moving() && !has_total && task_row.view.guess.is_none()

@@ -136,6 +136,11 @@ impl Negotiation {
         newest.filter(|_| self.retry_with.is_none())
     }
 
+    /// Whether what was refused for its revision may be repeated; it may once.
+    pub(super) fn may_repeat(&mut self) -> bool {
+        self.retry_with.replace(MODERN).is_none()
+    }
+
     /// The stateful revision to ask for.
     pub(super) fn stateful_version(&self) -> ProtocolVersion {
         let is_stateful = |version: &ProtocolVersion| version.era() == Era::Stateful;

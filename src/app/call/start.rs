@@ -101,8 +101,7 @@ impl CallForm {
         let origin = self.origin.as_ref();
         let initial = match origin {
             Some(id) => state
-                .tasks
-                .get(id)
+                .task(id)
                 .map(|it| display_arguments(&it.view.task.arguments)),
             None => Some(as_json(&self.typed)),
         };
@@ -122,7 +121,7 @@ impl CallForm {
     /// field leaves out `null` and control characters, and holds no number above 64 bits.
     pub(super) fn unedited(&self, state: &State, now: &Map<String, Value>) -> Option<String> {
         let id = self.filled_from.as_ref().or(self.origin.as_ref())?;
-        let task = &state.tasks.get(id)?.view.task;
+        let task = &state.task(id)?.view.task;
         let then = if self.raw.is_some() {
             serde_json::from_str(&task.arguments).ok()?
         } else {
@@ -136,7 +135,7 @@ impl CallForm {
     /// Whether the form can't keep a whole number that was filled in or typed.
     pub(super) fn would_round(&self, state: &State) -> bool {
         let from = self.filled_from.as_ref().or(self.origin.as_ref());
-        let from = from.and_then(|id| state.tasks.get(id));
+        let from = from.and_then(|id| state.task(id));
         let filled = from.map(|task_row| task_row.view.task.arguments.as_str());
         let typed = self
             .raw

@@ -39,7 +39,7 @@ fn body(state: &State, tasks: &[TaskId]) -> Vec<String> {
         lines.push(format!("{ended} of the marked tasks {have} already ended"));
     }
     let all = |holds: fn(&Task) -> bool| {
-        let mut rows = tasks.iter().filter_map(|id| state.tasks.get(id));
+        let mut rows = tasks.iter().filter_map(|id| state.task(id));
         rows.all(|task_row| holds(&task_row.view.task))
     };
     let effect = if all(|task| task.status == Status::Paused) {

@@ -10,7 +10,7 @@ const MAX_COPY_BYTES: usize = 1 << 20;
 
 pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
     let body = "Copies through the terminal (OSC 52), if it allows that.";
-    let items = match state.tasks.get(id) {
+    let items = match state.task(id) {
         Some(task_row) => items(state, task_row),
         None => vec![MenuItem::new('c', "close", MenuAction::Close)],
     };

@@ -2,11 +2,8 @@
 
 use crate::{
     app::{
-        Button, Command, Overlay, QuestionForm, State, TaskRow,
-        keymap::{Action, KeyPress},
-        question,
-        requests::request_for,
-        session::RequestPurpose,
+        Action, Button, Command, KeyPress, Overlay, QuestionForm, State, TaskRow, question,
+        requests::request_for, session::RequestPurpose,
     },
     domain::{
         Answer, NoticeLevel, ServerTask, SessionOutcome, SessionRequest, Stamp, Task, TaskId,
@@ -18,10 +15,7 @@ use super::keys::{fill, ignore_early_key};
 
 /// The number of a question among its task's questions, from 1, and how many there are.
 pub fn position_of(state: &State, form: &QuestionForm) -> (usize, usize) {
-    let task = state
-        .tasks
-        .get(&form.task)
-        .map(|task_row| &task_row.view.task);
+    let task = state.task(&form.task).map(|task_row| &task_row.view.task);
     let open = || task.into_iter().flat_map(Task::open_questions);
     let before = open().take_while(|question| question.key != form.key);
     (
@@ -63,7 +57,7 @@ fn form_of(
     but: Option<&str>,
     answered: usize,
 ) -> Option<QuestionForm> {
-    let next = question::next(state.tasks.get(id)?, but)?;
+    let next = question::next(state.task(id)?, but)?;
     let mut form = QuestionForm::new(id, next, answered);
     let postponed = (id.clone(), form.key.clone());
     if let Some(fields) = state.dialogs.postponed.remove(&postponed) {
@@ -213,7 +207,7 @@ pub(in crate::app) fn on_answer_saved(
         return;
     };
     let is_settled = |task_row: &TaskRow| task_row.view.task.status.is_settled();
-    if !state.tasks.get(task).is_some_and(is_settled)
+    if !state.task(task).is_some_and(is_settled)
         && let Some(next) = form_of(state, task, Some(key), form.answered + 1)
     {
         state

@@ -8,7 +8,7 @@ use crate::{
 use super::tasks::name_of;
 
 pub(super) fn dialog(state: &State, id: &TaskId, now: Stamp) -> Dialog {
-    let task = state.tasks.get(id).map(|task_row| &task_row.view.task);
+    let task = state.task(id).map(|task_row| &task_row.view.task);
     let asked = task.and_then(|task| task.control);
     let asked = asked.filter(|asked| asked.what == ControlKind::Pausing);
     let status = match asked {

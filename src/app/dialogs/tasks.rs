@@ -10,7 +10,7 @@ pub(super) const MAX_LISTED: usize = 6;
 
 /// A task's id, title, telling argument and server.
 pub(in crate::app) fn name_of(state: &State, id: &TaskId) -> String {
-    let Some(task_row) = state.tasks.get(id) else {
+    let Some(task_row) = state.task(id) else {
         return id.to_string();
     };
     let server = text::clean_line(task_row.view.task.server.as_str());

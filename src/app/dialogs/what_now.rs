@@ -8,7 +8,7 @@ use crate::{
 use super::tasks::name_of;
 
 pub(super) fn dialog(state: &State, id: &TaskId) -> Dialog {
-    let (body, items) = match state.tasks.get(id) {
+    let (body, items) = match state.task(id) {
         Some(task_row) => (body(state, task_row), items(state, task_row)),
         None => (
             vec!["This task no longer exists.".to_owned()],

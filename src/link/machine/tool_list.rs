@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
-        ActiveTask, InFlight, Link, RequestKind,
-        in_flight::Pages,
-        negotiation::{MODERN, refuses_what_it_speaks},
-        queued_requests::Wanted,
+        ActiveTask, InFlight, Link, RequestKind, in_flight::Pages,
+        negotiation::refuses_what_it_speaks, queued_requests::Wanted,
     },
     protocol::{self, HttpError, encode},
 };
@@ -45,7 +43,7 @@ impl Link {
         matches!(in_flight.kind, RequestKind::ListTools { .. })
             && in_flight.is_modern
             && refuses_what_it_speaks(refusal)
-            && self.negotiation.retry_with.replace(MODERN).is_none()
+            && self.negotiation.may_repeat()
     }
 
     /// One page of tools.

@@ -17,7 +17,7 @@ use crate::{
 const MAX_PROBLEM_LINES: usize = 3;
 
 pub(super) fn question(region: &mut Region<'_>, state: &State, form: &QuestionForm, now: Stamp) {
-    let Some(task_row) = state.tasks.get(&form.task) else {
+    let Some(task_row) = state.task(&form.task) else {
         return;
     };
     let (number, count) = position_of(state, form);

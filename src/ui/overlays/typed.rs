@@ -125,8 +125,7 @@ pub(super) fn edit(region: &mut Region<'_>, state: &State, form: &EditForm) {
     let theme = window.theme;
     let columns = window.columns();
     let tool = state
-        .tasks
-        .get(&form.task)
+        .task(&form.task)
         .map(|task_row| &task_row.view.task.tool);
     let tool = tool.map_or(Span::raw(""), |tool| theme.span(tool.as_str(), Role::Dim));
     window.put(0, 0, tool);

@@ -92,7 +92,7 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
                 Row::new([Cell::from(line).column_span(Columns::COUNT)])
             }
             ListRow::Task(id) => {
-                let Some(task_row) = state.tasks.get(id) else {
+                let Some(task_row) = state.task(id) else {
                     continue;
                 };
                 if index == state.list.cursor_row {

@@ -84,6 +84,10 @@ impl Link {
         if active.served.is_none() || task.id != shape.id || is_older {
             return;
         }
+        if task.kind == TaskKind::Extension && shape.lacks_result() {
+            // Only `tasks/get` has to bring it.
+            return self.look_soon(id);
+        }
         if task.state.is_terminal() {
             // Its result may still have to be fetched: no way was open then, or our process ended in between.
             return self.fetch(id);
@@ -125,15 +129,9 @@ impl Link {
             (TaskState::Cancelled, _) => self.conclude(id, Status::Cancelled, None),
             // A core task that asks does so on the stream of its result.
             (_, TaskKind::Core) => self.fetch(id),
-            (TaskState::Completed, TaskKind::Extension) => match shape.result {
-                Some(result) => self.took_result(id, &result),
-                None => self.fail(
-                    id,
-                    TaskErrorKind::Protocol,
-                    None,
-                    "the server reported the task as completed, without its result".to_owned(),
-                ),
-            },
+            (TaskState::Completed, TaskKind::Extension) => {
+                self.took_result(id, &shape.result.unwrap_or_default());
+            }
             (TaskState::Failed, TaskKind::Extension) => self.task_failed(id, shape.error),
         }
     }
@@ -263,7 +261,15 @@ impl Link {
                     self.record_changed();
                 }
                 let is_overtaken = shape.state == TaskState::Working && self.asked_since_look(id);
-                if !is_overtaken {
+                let task = self
+                    .tasks
+                    .get(id)
+                    .and_then(|it| it.task.server_task.as_ref());
+                let is_extension = task.is_some_and(|task| task.kind == TaskKind::Extension);
+                if is_extension && shape.lacks_result() {
+                    let message = "the server reported the task as completed, without its result";
+                    self.fail(id, TaskErrorKind::Protocol, None, message.to_owned());
+                } else if !is_overtaken {
                     self.showed(id, shape);
                 }
                 self.poll_again(id);

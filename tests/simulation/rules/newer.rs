@@ -143,6 +143,18 @@ fn a_task_whose_result_is_too_large_is_lost() {
 }
 
 #[test]
+fn a_task_that_is_made_completed_is_asked_for_its_result() {
+    let mut bench = modern();
+    bench.start("steps", Limits::default());
+    bench.answer("tools/call", &task("t", "completed", Some(1000)));
+    bench.secs(2);
+    let mut end = task("t", "completed", Some(1000));
+    end["result"] = json!({"content": []});
+    bench.answer("tasks/get", &end);
+    assert_eq!(bench.status(), &Status::Completed);
+}
+
+#[test]
 fn a_completed_task_without_its_result_has_failed() {
     let mut bench = with_task(Some(1000));
     bench.secs(2);

@@ -21,8 +21,9 @@ use super::{
     task_index::TaskIndex,
 };
 use crate::domain::{
-    ConfigureError, IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program, ProtocolVersion,
-    RequestError, ServerCapabilities, SessionRequestId, Stamp, Status, Task, TaskId, TaskView,
+    ConfigureError, ControlKind, IfCut, LinkRecord, ModernSupport, Mono, NewCall, Program,
+    ProtocolVersion, RequestError, ServerCapabilities, SessionRequestId, Stamp, Status, Task,
+    TaskId, TaskView,
 };
 
 mod adopt;
@@ -222,16 +223,24 @@ impl Link {
     }
 
     /// Whether an unsettled task depends on how the server is reached. One that was never sent does not, nor does an
-    /// unknown one of which nothing is expected any more.
+    /// unknown one that nothing can find again.
     pub fn has_sent(&self) -> bool {
-        let is_independent = |active: &ActiveTask| {
+        let is_independent = |(id, active): (&TaskId, &ActiveTask)| {
             let is_unknown = matches!(active.task.status, Status::Unknown(_));
             let is_unsent = active.has_not_run() && active.is_active();
-            let is_given_up = is_unknown && active.follow.is_none();
-            active.stream == StreamState::None && (is_unsent || is_given_up)
+            let is_beyond_recovery = is_unknown
+                && active.control.is_none()
+                && active.follow.is_none()
+                && self.control_refusal(id, ControlKind::Resuming).is_some();
+            active.stream == StreamState::None && (is_unsent || is_beyond_recovery)
         };
-        let mut open = self.tasks.values().filter(|active| !active.is_settled());
+        let mut open = self.tasks.iter().filter(|(_, active)| !active.is_settled());
         !open.all(is_independent)
+    }
+
+    /// Whether nothing depends on how the server is reached.
+    pub fn may_move(&self) -> bool {
+        !self.has_sent() && !self.in_flight.has(RequestKind::is_awaited)
     }
 
     /// Takes one input in; what follows from it waits in [`Self::take_outputs`].

@@ -266,7 +266,7 @@ impl Driver<'_> {
         let is_free = |linked: &&Linked| match linked.link.waiting_config() {
             None => false,
             Some(ConfigureError::ProgramInUse(_)) => !linked.link.has_unsettled(),
-            Some(_) => !linked.link.has_sent(),
+            Some(_) => linked.link.may_move(),
         };
         let free = self.links.iter().filter(is_free);
         let names = free.map(|linked| linked.link.record().name.clone());

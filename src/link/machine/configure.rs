@@ -6,7 +6,7 @@ use crate::{
         server_url,
     },
     link::{
-        ConnectionState, Link, RequestKind,
+        ConnectionState, Link,
         credentials::Sent,
         negotiation::{Choice, Negotiation},
         reachability::Reachability,
@@ -44,6 +44,9 @@ impl Link {
     pub fn gone_from(&mut self, file: Option<String>) {
         self.published.is_server_stale |= self.config.gone_from != file;
         self.config.gone_from = file;
+        if self.config.gone_from.is_some() {
+            self.config.waits = None;
+        }
     }
 
     /// Whether credentials come from a sign-in, and not from the user's own headers.
@@ -61,7 +64,7 @@ impl Link {
         matches!(self.connection, ConnectionState::AuthRequired(_))
     }
 
-    /// Applies what the configuration says about this server, except what [`Self::waiting_config`] then tells.
+    /// Applies what the configuration says about this server, except what [`Self::waiting_config`] then returns.
     pub fn configure(&mut self, config: &ServerConfig) {
         // Whatever stood in its way may be gone.
         self.published.is_server_stale = true;
@@ -174,13 +177,14 @@ impl Link {
     /// [`ConfigureError::UrlInUse`] while something is unfinished at the old one.
     pub fn move_to(&mut self, url: &str) -> Result<(), ConfigureError> {
         let name = self.record.name.clone();
-        if self.has_sent() || self.in_flight.has(RequestKind::is_awaited) {
+        if !self.may_move() {
             return Err(ConfigureError::UrlInUse {
                 name,
                 used: server_url::redacted(&self.record.url).into_owned(),
                 wanted: server_url::redacted(url).into_owned(),
             });
         }
+        self.config.waits = None;
         self.close_legacy_sse();
         self.close_standalone();
         self.end_subscription();

@@ -118,9 +118,11 @@ impl Link {
         self.published.is_server_stale |= in_flight.sent_at.is_some();
         let page = no_message(body).filter(|_| matches!(body, Body::Other { .. }));
         let awaits_message = in_flight.request_id.is_some();
-        // Whatever answers a notification is fine, but a redirect most likely led to a login page.
+        // Whatever answers a notification is fine, but a redirect most likely led to a login page, and a user's answer is
+        // worth a second copy.
+        let is_answer = matches!(in_flight.kind, RequestKind::Reply(Some(_)));
         in_flight.came = match &page {
-            Some(_) if in_flight.more_requests > 0 => page.clone(),
+            Some(_) if in_flight.more_requests > 0 || is_answer => page.clone(),
             _ => no_message(body).filter(|_| awaits_message),
         };
         match &mut in_flight.kind {

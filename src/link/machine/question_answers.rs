@@ -352,7 +352,7 @@ impl Link {
     }
 
     /// Nothing waits for an answer that the server has not got.
-    fn answer_useless(&mut self, id: &TaskId, key: &str, why: &str) {
+    pub(super) fn answer_useless(&mut self, id: &TaskId, key: &str, why: &str) {
         self.question_delivered(id, key);
         for asker in self.askers(id, key) {
             if let Some(active) = self.tasks.get_mut(&asker) {

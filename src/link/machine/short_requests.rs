@@ -145,10 +145,14 @@ impl Link {
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => match refusal {
-                // After one fault of a server, it may take the next copy.
-                Some(refusal) if refusal.is_undelivered() || refusal.status == 500 => {
+                Some(refusal) if refusal.is_undelivered() => {
                     self.reply_unheard(id, in_flight, refusal.retry_after);
                 }
+                // The server may have a fault, or no use for the answer.
+                Some(refusal) if refusal.status == 500 && !self.replies.was_tried(key) => {
+                    self.reply_unheard(id, in_flight, refusal.retry_after);
+                }
+                Some(refusal) if refusal.status == 500 => self.answer_useless(id, key, &why),
                 Some(_) => self.reply_refused(id, key, &why),
                 None => self.reply_unheard(id, in_flight, None),
             },

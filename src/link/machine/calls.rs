@@ -14,7 +14,6 @@ use crate::{
     link::{
         ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
         active_task::{Intent, new_attempt},
-        machine::controls::not_sent,
         negotiation::MODERN,
         server_task_poll::TTL_WISH_MS,
     },
@@ -317,7 +316,7 @@ impl Link {
         let is_cancelled = (active.was_cancelled() || active.is_asked(ControlKind::Cancelling))
             && !active.is_asked(ControlKind::Pausing);
         if is_cancelled {
-            active.notice(self.now, not_sent(&active.task).to_owned());
+            active.notice(self.now, "it did not run".to_owned());
         }
         if let Some(exchange) = exchange {
             self.close(exchange);

@@ -32,7 +32,7 @@ const WISH_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(1
 const TOLD_AFTER: u32 = 3;
 
 /// How a cancel ends a call that was not sent, or not sent again.
-pub(super) fn not_sent(task: &Task) -> &'static str {
+fn not_sent(task: &Task) -> &'static str {
     if task.attempts.len() > 1 {
         "cancelled before the call was sent again"
     } else {
@@ -213,8 +213,6 @@ impl Link {
         if active.task.resumability.checkpoint && active.follow.is_none() {
             active.follow = Some(Follow::new(now.mono, active.activity.longest_step));
         }
-        // What was refused for lack of credentials may have been another request.
-        self.retry_auth();
         self.request_control(id, ControlKind::Cancelling);
         Ok(())
     }
@@ -233,7 +231,7 @@ impl Link {
             let mut words = if is_process {
                 "the stdio server was notified".to_owned()
             } else {
-                "longhaul closed its connection".to_owned()
+                "longhaul closed the call's connection".to_owned()
             };
             if is_unanswered && may_be_task {
                 words.push_str("; if the server had turned it into a task, that task continues");
@@ -282,7 +280,10 @@ impl Link {
 
     pub(super) fn step_control(&mut self, id: &TaskId) {
         let now = self.now;
-        let can_send = self.connection == ConnectionState::Ready && self.reachability.may_send(now);
+        // Credentials that were refused for another request may do for a cancel.
+        let is_ready = self.connection == ConnectionState::Ready
+            || self.is_barred() && self.record.is_initialized && !self.record.is_process();
+        let can_send = is_ready && self.reachability.may_send(now);
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };

@@ -63,7 +63,7 @@ impl Link {
             self.send_task_cancel(id, &server_task);
             "longhaul asked the server to cancel its task"
         } else if is_modern && !self.record.is_process() {
-            "cancelled by closing its connection"
+            "longhaul closed the call's connection"
         } else if let Some(request_id) = request_id.filter(|_| can_send) {
             let method = encode::cancelled_notification(&request_id, "timed out");
             self.send_now(RequestKind::Cancel(id.clone()), method);

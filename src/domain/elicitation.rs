@@ -108,8 +108,7 @@ impl Elicitation {
                 errors.push(format!("{} must be {expected}", field.name));
                 continue;
             }
-            let pattern = field.bounds.pattern.as_deref();
-            if let Some(error) = pattern.and_then(|pattern| schema::mismatch(pattern, value)) {
+            if let Some(error) = mismatch(field, value) {
                 errors.push(format!("{} {error}", field.name));
                 continue;
             }
@@ -163,7 +162,9 @@ fn form(schema: &Value) -> ElicitationMode {
             field.bounds.pattern = text_of("pattern").map(str::to_owned);
             // Ignore a default that the schema itself refuses.
             let default = field.default.take();
-            field.default = default.filter(|default| field.violation(default).is_none());
+            field.default = default.filter(|default| {
+                field.violation(default).is_none() && mismatch(&field, default).is_none()
+            });
             if field.kind == ArgumentKind::Integer {
                 field.default = field.default.as_ref().and_then(whole);
             }
@@ -171,6 +172,11 @@ fn form(schema: &Value) -> ElicitationMode {
         })
         .collect();
     ElicitationMode::Form { fields, warnings }
+}
+
+/// Why a value doesn't match its field's pattern.
+fn mismatch(field: &ArgumentSpec, value: &Value) -> Option<String> {
+    schema::mismatch(field.bounds.pattern.as_deref()?, value)
 }
 
 /// A URL that a server wants opened, split so that the screen can highlight the host, with security warnings. All texts
@@ -297,6 +303,9 @@ mod tests {
         let wrong = content(&asks, &json!({"code": "abc"})).unwrap_err();
         assert_eq!(wrong, ["code must match the pattern ^[A-Z]{3}$"]);
         assert!(content(&asks, &json!({"code": "ABC"})).is_ok());
+        // A default that doesn't match is none.
+        let code = json!({"code": {"type": "string", "pattern": "^[A-Z]{3}$", "default": ""}});
+        assert_eq!(elicitation(&code, &[]).defaults().as_deref(), Ok("{}"));
         // Look-ahead is not supported, so only the server checks it.
         let code = json!({"code": {"type": "string", "pattern": "^(?=A)"}});
         let asks = elicitation(&code, &["code"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     cli::{
         CliError, CliResult, Context, HistoryPrinter, LiveSession, OutputStyle, code,
-        error::exit_code_of, format,
+        error::exit_code_of, format, live_session::SAVED_WITHIN,
     },
     domain::{
         Connectivity, Elicitation, LinkState, LostReason, OnInput, Phase, ServerName,
@@ -70,6 +70,13 @@ pub(super) async fn exit_code_if_ended(
             // may have been sent and rejected with 401, so the message says "run", not "sent".
             let cancel = SessionRequest::Cancel(id.clone());
             let _ = live.request(context, cancel).await;
+            let status = |live: &LiveSession| live.tasks.get(&id).map(|it| it.task.status.clone());
+            let has_ended = |live: &LiveSession| status(live).is_none_or(|it| it.is_settled());
+            live.wait_until(context, SAVED_WITHIN, has_ended).await?;
+            if status(live).is_some_and(|status| status != Status::Cancelled) {
+                // Another command has had it sent meanwhile.
+                return Ok(None);
+            }
             printer.catch_up(context)?;
             let message = format!("{why}; nothing was run. {hint}");
             return Err(CliError::new(code::NEEDS_LOGIN, message));

@@ -35,6 +35,9 @@ pub(super) const RETRY: SessionRequestId = SessionRequestId::MAX;
 /// How long a command is silent before it says why.
 const SILENT_WAIT: Duration = Duration::from_secs(1);
 
+/// An equal notice within this time is the same one.
+const SAME_NOTICE: Duration = Duration::from_secs(1);
+
 const NOT_DRIVEN: &str = "no process is running this session's calls; showing saved data";
 
 /// What a command reacts to.
@@ -62,8 +65,8 @@ pub(super) struct LiveSession {
     pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
     pub(super) is_driver: bool,
-    /// Notices are printed once.
-    printed: BTreeSet<String>,
+    /// The newest notice: a session may report the same thing to all its clients and to this one.
+    last_notice: Option<Notice>,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
     has_warned: bool,
     interrupt: Signal,
@@ -146,7 +149,7 @@ impl LiveSession {
             erased: BTreeSet::new(),
             servers: BTreeMap::new(),
             is_driver: false,
-            printed: BTreeSet::new(),
+            last_notice: None,
             has_warned: false,
             interrupt,
             terminations,
@@ -173,9 +176,13 @@ impl LiveSession {
                     }
                     SessionEvent::Driver(driver) => self.is_driver = driver.is_us,
                     SessionEvent::Notice(notice) => {
-                        if self.printed.insert(notice.text.clone()) {
+                        let is_same = |last: &Notice| {
+                            last.text == notice.text && notice.at.since(last.at) < SAME_NOTICE
+                        };
+                        if !self.last_notice.as_ref().is_some_and(is_same) {
                             print_notice(context, notice);
                         }
+                        self.last_notice = Some(notice.clone());
                     }
                     SessionEvent::Failed { message, exit } => {
                         return Err(CliError::new(*exit, message.clone()));

@@ -403,6 +403,8 @@ impl Mask {
                 (in_json, ""),
                 (with_slashes, ""),
                 (url_encoded(value), "%"),
+                // In the path of a URL.
+                (url_encoded(value).replace("%2F", "/"), "%"),
             ];
             for (form, suffix) in forms {
                 if !patterns.contains(&form) {
@@ -647,6 +649,7 @@ mod tests {
             masked,
             "[redacted:server-session]:[redacted:x-key]:[redacted:x-key%]:[redacted:sign-in]"
         );
+        assert_eq!(secrets.mask("/a/%22canary%22"), "/[redacted:x-key%]");
         let back = id.replace("refresh-token", "[redacted:sign-in]");
         assert_eq!(secrets.restore(&masked), back);
         let json = secrets.restore_in_json(r#"{"id":"[redacted:x-key] [redacted:y] [redacted:"}"#);

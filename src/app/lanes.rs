@@ -92,8 +92,8 @@ pub fn lane_of<'s>(state: &'s State, task: &'s TaskRow, now: Stamp) -> Lane<'s> 
     };
     let milestones = milestones_of(state, task).iter().copied().chain(unwatched);
     let end = match task.view.task.status {
-        // What happened after that is not known.
-        Status::Unknown(_) => Some(task.view.task.updated_at),
+        // That it became unknown is the last that is known.
+        Status::Unknown(_) => milestones_of(state, task).last().map(|(at, _)| *at),
         _ => task.view.task.end.settled_at,
     };
     let end = end.unwrap_or(now.wall);

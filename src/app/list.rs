@@ -59,8 +59,8 @@ pub struct TaskList {
     pub(super) refresh: ListRefresh,
     /// Since when the row under the cursor has been visible without a key press.
     pub(super) cursor_still_since: Option<Mono>,
-    /// By title and argument: the newest value, and how often it differed from the one before among tasks of that title.
-    pub(super) differing: BTreeMap<String, BTreeMap<String, (String, usize)>>,
+    /// By title and argument: the values of the tasks of that title, up to a limit.
+    pub(super) differing: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Forgotten tasks that undo restores, newest last.
     pub(super) undo: Vec<Vec<TaskId>>,
     /// Tasks whose undo is in progress.

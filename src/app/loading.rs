@@ -85,6 +85,7 @@ fn on_traffic(state: &mut State, task: &TaskId, entries: &[TrafficEntry]) {
 pub(super) fn request_missing_data(state: &mut State) {
     request_milestones(state);
     if state.pane != Pane::Tasks {
+        state.detail.prints = None;
         return;
     }
     let Some(task_row) = state.selected() else {
@@ -103,7 +104,8 @@ pub(super) fn request_missing_data(state: &mut State) {
         let (task, after_seq) = (id.clone(), log.newest());
         state.command(Command::Read(SavedRead::History { task, after_seq }));
     }
-    let prints = state.detail.prints.as_ref() == Some(&id);
+    state.detail.prints.take_if(|of| *of != id);
+    let prints = state.detail.prints.is_some();
     let is_shown = state.detail.tab == Tab::Result || is_copying(state) || prints;
     let shown = is_shown.then_some(&id);
     let results = &mut state.detail.results;
@@ -117,9 +119,12 @@ pub(super) fn request_missing_data(state: &mut State) {
         state.command(Command::Read(SavedRead::Result(id.clone())));
     }
     request_traffic(state, &id, saved);
-    let result = state.detail.results.get(&id);
+    let detail = &state.detail;
+    let is_reading = detail.results.get(&id).is_some_and(|it| it.is_asked)
+        || detail.logs.get(&id).is_some_and(|it| it.is_asked)
+        || detail.traffic.as_ref().is_some_and(|it| it.is_asked);
     if prints
-        && !result.is_some_and(|text| text.is_asked)
+        && !is_reading
         && let Some(task_row) = state.tasks.get(&id)
     {
         let text = print_text(state, task_row);

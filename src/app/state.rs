@@ -303,16 +303,16 @@ impl State {
     pub fn label(&self, task_row: &TaskRow) -> (String, Option<(String, String)>) {
         let task = &task_row.view.task;
         let index = self.list.differing.get(task.title());
-        let changes = |key: &str| {
+        let values = |key: &str| {
             let known = index.and_then(|index| index.get(key));
-            known.map_or(0, |(_, changes)| *changes)
+            known.map_or(0, BTreeSet::len)
         };
         // A name that the user chose needs no argument unless another task has the same one.
         let first = task_row.arguments.first().filter(|_| task.name.is_none());
         let differing = task_row.arguments.iter().rev();
-        let differing = differing.filter(|(key, _)| changes(key) > 0);
+        let differing = differing.filter(|(key, _)| values(key) > 1);
         // The first one of several.
-        let argument = differing.max_by_key(|(key, _)| changes(key)).or(first);
+        let argument = differing.max_by_key(|(key, _)| values(key)).or(first);
         let title = text::clean_line(task.title()).into_owned();
         (title, argument.cloned())
     }

@@ -145,6 +145,9 @@ fn add_task(state: &mut State, view: Arc<TaskView>) {
     state.list.refresh.is_order_stale = true;
 }
 
+/// Arguments with more values than this tell tasks apart equally well.
+const VALUES_COUNTED: usize = 100;
+
 /// Records which arguments differ among tasks with the same title.
 fn index_arguments(state: &mut State, id: &TaskId) {
     let Some(task_row) = state.tasks.get(id) else {
@@ -153,12 +156,9 @@ fn index_arguments(state: &mut State, id: &TaskId) {
     let title = task_row.view.task.title().to_owned();
     let index = state.list.differing.entry(title).or_default();
     for (key, value) in &task_row.arguments {
-        let (newest, changes) = index
-            .entry(key.clone())
-            .or_insert_with(|| (value.clone(), 0));
-        if newest != value {
-            newest.clone_from(value);
-            *changes += 1;
+        let values = index.entry(key.clone()).or_default();
+        if values.len() < VALUES_COUNTED {
+            values.insert(value.clone());
         }
     }
 }

@@ -153,15 +153,13 @@ impl Tool {
     /// Whether its schema allows arguments that it doesn't list.
     pub fn takes_unlisted(&self) -> bool {
         let schema: Value = serde_json::from_str(&self.input_schema).unwrap_or_default();
-        let members = schema.as_object().into_iter().flatten();
-        members
-            .into_iter()
-            .any(|(keyword, value)| match keyword.as_str() {
-                "oneOf" | "anyOf" | "allOf" | "if" | "$ref" | "patternProperties" => true,
-                "additionalProperties" => value.is_object(),
-                "required" => value.as_array().is_some_and(|names| !names.is_empty()),
-                _ => false,
-            })
+        let mut members = schema.as_object().into_iter().flatten();
+        members.any(|(keyword, value)| match keyword.as_str() {
+            "oneOf" | "anyOf" | "allOf" | "if" | "$ref" | "patternProperties" => true,
+            "additionalProperties" => *value != Value::Bool(false),
+            "required" => value.as_array().is_some_and(|names| !names.is_empty()),
+            _ => false,
+        })
     }
 
     /// Basic checks of the arguments: presence, simple types, bounds and enums. One message per error.

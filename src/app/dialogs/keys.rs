@@ -60,7 +60,7 @@ pub(in crate::app) fn fill(
         Some(Action::NextChoice) => field.change(true),
         _ if chord == Chord::char(' ') => field.toggle(),
         _ if chord.typed().is_some_and(|letter| field.jump_to(letter)) => {}
-        _ => state.reply("Space, arrows or a first letter to change; Enter for the next field"),
+        _ => state.reply("Space or arrows to change; Enter for the next field"),
     }
 }
 

@@ -591,11 +591,11 @@ fn the_timeline_of_what_has_settled_ends_with_it() {
 fn the_timeline_of_an_unknown_task_ends_when_it_became_unknown() {
     let mut screen = Screen::morning(WIDE, colour());
     let asked = (ago(7 * SECOND), Turn::Asking);
-    screen.read_milestones(vec![(id("q7m2xk"), vec![asked])]);
+    let became = screen.now.wall;
+    let unknown = (became, Turn::Disconnected);
+    screen.read_milestones(vec![(id("q7m2xk"), vec![asked, unknown])]);
     let mut unknown = screen.state.tasks[&id("q7m2xk")].view.as_ref().clone();
     unknown.task.status = Status::Unknown(UnknownReason::NoIds);
-    unknown.task.updated_at = screen.now.wall;
-    let became = screen.now.wall;
     screen.news(unknown).wait(3_600_000);
     let lane = lane_of(
         &screen.state,
@@ -653,6 +653,7 @@ fn printing_waits_for_the_result() {
         });
         prints.collect::<Vec<_>>()
     };
+    screen.event(history_read(id("c5b8yp"), Vec::new()));
     assert_eq!(prints(&screen), [""; 0]);
     let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
     screen.event(result_read(id("c5b8yp"), result));
@@ -686,6 +687,7 @@ fn a_form_without_fields_says_whether_there_are_arguments() {
             r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
             false,
         ),
+        (r#"{"type":"object","additionalProperties":true}"#, false),
         (
             r#"{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]}"#,
             false,

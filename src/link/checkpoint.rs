@@ -11,7 +11,7 @@ use crate::domain::{Checkpoint, Mono, Progress, Wall};
 
 /// From here on the server's list is read, which shows the current step but not the steps in between.
 pub(super) const BY_CHECKPOINT: &str =
-    "will continue from its checkpoint, so some log lines may be missing";
+    "longhaul looks for its checkpoint; some log lines may be missing";
 
 /// One line of a server's list of checkpoints.
 #[derive(Clone, Debug, PartialEq)]

@@ -42,7 +42,7 @@ impl Link {
         let connections = active.take_connections();
         active.activity.last_byte = self.now;
         let words =
-            format!("{BY_CHECKPOINT}: its stream stayed silent while the checkpoint advanced");
+            format!("its stream stayed silent while the checkpoint advanced; {BY_CHECKPOINT}");
         active.notice(self.now, words);
         self.save_vital();
         self.close_all(connections);

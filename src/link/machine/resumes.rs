@@ -216,7 +216,7 @@ impl Link {
                 active.follow = Some(follow);
             }
             let words = match end.reason() {
-                Some(reason) => format!("{BY_CHECKPOINT}: {reason}"),
+                Some(reason) => format!("{reason}; {BY_CHECKPOINT}"),
                 None => BY_CHECKPOINT.to_owned(),
             };
             if active.notice(now, words) {

@@ -285,6 +285,15 @@ impl CallForm {
         self.may_send_unchecked = false;
     }
 
+    /// Clears the messages, and the mark of the focused argument.
+    pub(super) fn clear_error_here(&mut self) {
+        let here = self.rows().get(self.at).map(|row| row.path.clone());
+        let mut wrong = std::mem::take(&mut self.wrong);
+        self.clear_errors();
+        wrong.retain(|of| here.as_ref().is_none_or(|here| !of.starts_with(here)));
+        self.wrong = wrong;
+    }
+
     /// Whether to mark a row as invalid: for its own value, or for a value inside it that has no row.
     pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
         if self.wrong.is_empty() {

@@ -191,7 +191,7 @@ fn fill_in_earlier(state: &mut State, form: &mut CallForm) {
 
 /// Types into the focused field, or changes its choice.
 fn type_argument(state: &mut State, form: &mut CallForm, key: KeyPress) {
-    form.clear_errors();
+    form.clear_error_here();
     let Some(field) = form.argument() else {
         if let Some(field) = form.text_field() {
             field.key(key.chord);

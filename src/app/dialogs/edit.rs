@@ -70,7 +70,8 @@ pub(in crate::app) fn edit_key(state: &mut State, form: &mut EditForm, key: KeyP
                     request(state, edit);
                     return false;
                 }
-                (Err(error), _) | (_, Err(error)) => form.error = Some(error.to_string()),
+                (Err(error), _) => form.error = Some(format!("idle timeout: {error}")),
+                (_, Err(error)) => form.error = Some(format!("max time: {error}")),
             }
         }
         _ => {

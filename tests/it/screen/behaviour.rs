@@ -676,6 +676,24 @@ fn a_letter_jumps_to_the_next_choice_that_begins_with_it() {
 }
 
 #[test]
+fn typing_keeps_the_marks_of_other_fields() {
+    let schema = r#"{"properties": {"first": {"type": "integer", "minimum": 5}, "second": {"type": "integer", "minimum": 5}}}"#;
+    let mut screen = form_of(USUAL, schema);
+    screen.type_in("1").keys("down").type_in("1").keys("ctrl-s");
+    let drawn = screen.draw();
+    assert!(
+        drawn.contains("first!") && drawn.contains("second!"),
+        "{drawn}"
+    );
+    screen.keys("backspace");
+    let drawn = screen.draw();
+    assert!(
+        !drawn.contains("first!") && drawn.contains("second!"),
+        "{drawn}"
+    );
+}
+
+#[test]
 fn a_form_without_fields_says_whether_there_are_arguments() {
     let none = "This tool takes no arguments.";
     for (schema, is_none) in [

@@ -11,7 +11,7 @@ use crate::{
         replies::{self, AnswersDue, Turn, WAITS, key_in},
         time::earliest,
     },
-    protocol::{RpcError, encode},
+    protocol::{HttpError, RpcError, encode},
 };
 
 /// Bytes of what a host's model may answer.
@@ -342,8 +342,31 @@ impl Link {
         }
     }
 
+    /// The answer to a request on a stream was refused, or got no response.
+    pub(super) fn reply_came_to_nothing(
+        &mut self,
+        id: &TaskId,
+        key: &str,
+        in_flight: &InFlight,
+        why: &str,
+        refusal: Option<&HttpError>,
+    ) {
+        match refusal {
+            Some(refusal) if refusal.is_undelivered() => {
+                self.reply_unheard(id, in_flight, refusal.retry_after);
+            }
+            // The server may have a fault, or no use for the answer.
+            Some(refusal) if refusal.status == 500 && !self.replies.was_tried(key) => {
+                self.reply_unheard(id, in_flight, refusal.retry_after);
+            }
+            Some(refusal) if refusal.status == 500 => self.answer_useless(id, key, why),
+            Some(_) => self.reply_refused(id, key, why),
+            None => self.reply_unheard(id, in_flight, None),
+        }
+    }
+
     /// A server that refuses an answer no longer waits for it: it has an earlier copy, or has given up the question.
-    pub(super) fn reply_refused(&mut self, id: &TaskId, key: &str, why: &str) {
+    fn reply_refused(&mut self, id: &TaskId, key: &str, why: &str) {
         if self.replies.was_tried(key) {
             self.question_delivered(id, key);
         } else {
@@ -352,7 +375,7 @@ impl Link {
     }
 
     /// Nothing waits for an answer that the server has not got.
-    pub(super) fn answer_useless(&mut self, id: &TaskId, key: &str, why: &str) {
+    fn answer_useless(&mut self, id: &TaskId, key: &str, why: &str) {
         self.question_delivered(id, key);
         for asker in self.askers(id, key) {
             if let Some(active) = self.tasks.get_mut(&asker) {

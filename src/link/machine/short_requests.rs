@@ -144,18 +144,9 @@ impl Link {
                 let words = format!("{} did not answer ({why}); try again", self.record.name);
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
-            RequestKind::Reply(Some((id, key))) => match refusal {
-                Some(refusal) if refusal.is_undelivered() => {
-                    self.reply_unheard(id, in_flight, refusal.retry_after);
-                }
-                // The server may have a fault, or no use for the answer.
-                Some(refusal) if refusal.status == 500 && !self.replies.was_tried(key) => {
-                    self.reply_unheard(id, in_flight, refusal.retry_after);
-                }
-                Some(refusal) if refusal.status == 500 => self.answer_useless(id, key, &why),
-                Some(_) => self.reply_refused(id, key, &why),
-                None => self.reply_unheard(id, in_flight, None),
-            },
+            RequestKind::Reply(Some((id, key))) => {
+                self.reply_came_to_nothing(id, key, in_flight, &why, refusal.as_ref());
+            }
             RequestKind::Standalone => self.standalone_ended(None),
             RequestKind::Announce if refusal.as_ref().is_some_and(|it| !it.is_undelivered()) => {
                 if refusal.is_some_and(|refusal| refusal.error.is_none()) {

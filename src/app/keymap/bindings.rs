@@ -58,7 +58,7 @@ const fn bind(
 /// The default bindings.
 #[rustfmt::skip]
 pub const BINDINGS: &[Binding] = &[
-    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open, or show recovery options (unknown or lost; if failed, press twice)"),
+    bind(Action::Open, &["enter", "l", "right"], LEVELS, "open", "open", "open (unknown or lost task: recovery options; failed task: press twice)"),
     bind(Action::Back, &["esc", "h", "left"], LEVELS, "", "back", "go back (never quits)"),
     bind(Action::Down, &["j", "down"], SCROLLED, "", "down", "down"),
     bind(Action::Up, &["k", "up"], SCROLLED, "", "up", "up"),

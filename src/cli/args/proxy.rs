@@ -16,8 +16,9 @@ pub(in crate::cli) struct ProxyArgs {
     /// the host's timeout, or 50s if that is unknown].
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
-    /// What a cancellation from the host does: `continue` ignores it, `stop` cancels the call, and `timeout-continues` cancels
-    /// the call only if a person stopped it (after 30 s if the host doesn't say who stopped it) [default: timeout-continues]
+    /// What a cancellation from the host does: `continue` ignores it, `stop` cancels the call, and `timeout-continues` ignores
+    /// a timeout and obeys a person; if the host doesn't say which it was, it cancels the call after 30 s [default:
+    /// timeout-continues]
     #[arg(long, value_name = "WHAT", value_parser = one_of::<OnCancel>())]
     pub(in crate::cli) on_cancel: Option<OnCancel>,
 }

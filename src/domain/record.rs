@@ -323,6 +323,9 @@ impl TaskError {
             Some(-32021) => "the server needs a capability that longhaul doesn't have",
             Some(-32022) => "no common protocol version",
             Some(-32042) => "you have to visit a web page first",
+            Some(code) if self.message.trim().is_empty() => {
+                return format!("error {code}, without a message");
+            }
             _ => return self.message.clone(),
         };
         match self.message.trim() {

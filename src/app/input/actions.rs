@@ -227,7 +227,10 @@ fn open_layer(state: &mut State, action: Action) -> bool {
         Action::FindTool => find_tool(state),
         Action::Search => {
             let typed = state.detail.search.as_ref().map_or("", Search::text);
-            state.dialogs.stack.push(Overlay::Search(Field::new(typed)));
+            state
+                .dialogs
+                .stack
+                .push(Overlay::Search(Field::prefilled(typed)));
         }
         Action::Views => state.dialogs.open_menu(Menu::Views),
         Action::NewCall => new_call(state),

@@ -501,6 +501,10 @@ impl Link {
         let word = status.label().to_owned();
         active.task.end.error = error;
         active.task.status = status;
+        if matches!(active.task.status, Status::Lost(_)) {
+            // What was said of the running call no longer holds.
+            active.task.notice = None;
+        }
         if active.is_settled() {
             active.task.end.settled_at = Some(now.wall);
             active.end_attempts(now);

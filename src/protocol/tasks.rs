@@ -89,13 +89,6 @@ pub struct TaskObject {
     pub error: Option<RpcError>,
 }
 
-impl TaskObject {
-    /// Whether it says that the tool has answered, but not what.
-    pub fn lacks_result(&self) -> bool {
-        self.state == TaskState::Completed && self.result.is_none()
-    }
-}
-
 /// Only the id is required: without it the task, which already runs, could not be found again.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

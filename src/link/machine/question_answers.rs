@@ -352,11 +352,11 @@ impl Link {
         refusal: Option<&HttpError>,
     ) {
         match refusal {
-            Some(refusal) if refusal.is_undelivered() => {
-                self.reply_unheard(id, in_flight, refusal.retry_after);
-            }
-            // The server may have a fault, or no use for the answer.
-            Some(refusal) if refusal.status == 500 && !self.replies.was_tried(key) => {
+            // After a 500, the server may have a fault, or no use for the answer.
+            Some(refusal)
+                if refusal.is_undelivered()
+                    || refusal.status == 500 && !self.replies.was_tried(key) =>
+            {
                 self.reply_unheard(id, in_flight, refusal.retry_after);
             }
             Some(refusal) if refusal.status == 500 => self.answer_useless(id, key, why),

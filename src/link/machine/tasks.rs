@@ -69,9 +69,22 @@ impl Link {
         }
     }
 
+    /// Whether a message says that a task of the extension has completed, but not with what.
+    fn lacks_result(&self, id: &TaskId, shape: &TaskObject) -> bool {
+        let active = self.tasks.get(id);
+        let task = active.and_then(|active| active.task.server_task.as_ref());
+        task.is_some_and(|task| task.kind == TaskKind::Extension)
+            && shape.state == TaskState::Completed
+            && shape.result.is_none()
+    }
+
     /// A message shows the state of a server task.
     pub(super) fn showed(&mut self, id: &TaskId, shape: TaskObject) {
         let now = self.now;
+        if self.lacks_result(id, &shape) {
+            // Only `tasks/get` has to bring it.
+            return self.look_soon(id);
+        }
         let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
             return;
         };
@@ -83,10 +96,6 @@ impl Link {
             && is_before(shape.updated.as_deref(), task.updated.as_deref());
         if active.served.is_none() || task.id != shape.id || is_older {
             return;
-        }
-        if task.kind == TaskKind::Extension && shape.lacks_result() {
-            // Only `tasks/get` has to bring it.
-            return self.look_soon(id);
         }
         if task.state.is_terminal() {
             // Its result may still have to be fetched: no way was open then, or our process ended in between.
@@ -261,12 +270,7 @@ impl Link {
                     self.record_changed();
                 }
                 let is_overtaken = shape.state == TaskState::Working && self.asked_since_look(id);
-                let task = self
-                    .tasks
-                    .get(id)
-                    .and_then(|it| it.task.server_task.as_ref());
-                let is_extension = task.is_some_and(|task| task.kind == TaskKind::Extension);
-                if is_extension && shape.lacks_result() {
+                if self.lacks_result(id, &shape) {
                     let message = "the server reported the task as completed, without its result";
                     self.fail(id, TaskErrorKind::Protocol, None, message.to_owned());
                 } else if !is_overtaken {

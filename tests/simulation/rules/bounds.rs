@@ -470,16 +470,22 @@ fn a_question_storm_makes_under_1000_requests_per_hour() {
     }
 }
 
-#[test]
-fn resends_an_answer_that_met_a_fault_of_the_server() {
+/// A call whose question was just declined.
+fn declined() -> (Bench, ExchangeId, String) {
     let mut bench = Bench::known();
-    let (call, _) = bench.call("steps");
+    let (call, token) = bench.call("steps");
     asks(&mut bench, call, 1, "yes?");
     bench.ask(SessionRequest::Answer {
         id: id(),
         key: None,
         answer: Answer::Decline,
     });
+    (bench, call, token)
+}
+
+#[test]
+fn resends_an_answer_that_met_a_fault_of_the_server() {
+    let (mut bench, ..) = declined();
     bench.secs(1);
     for copies in [2, 2] {
         let exchange = bench.sent.last().map(|(_, on, _)| *on).unwrap();
@@ -493,14 +499,7 @@ fn resends_an_answer_that_met_a_fault_of_the_server() {
 
 #[test]
 fn resends_an_answer_once_after_its_response_was_cut() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    asks(&mut bench, call, 1, "yes?");
-    bench.ask(SessionRequest::Answer {
-        id: id(),
-        key: None,
-        answer: Answer::Decline,
-    });
+    let (mut bench, call, token) = declined();
     for step in 0..3000 {
         let before = replies(&bench);
         bench.step(call, &format!("e{step}"), &token, step);

@@ -288,10 +288,10 @@ impl CallForm {
     /// Clears the messages, and the mark of the focused argument.
     pub(super) fn clear_error_here(&mut self) {
         let here = self.rows().get(self.at).map(|row| row.path.clone());
-        let mut wrong = std::mem::take(&mut self.wrong);
-        self.clear_errors();
-        wrong.retain(|of| here.as_ref().is_none_or(|here| !of.starts_with(here)));
-        self.wrong = wrong;
+        self.errors.clear();
+        self.may_send_unchecked = false;
+        self.wrong
+            .retain(|of| here.as_ref().is_none_or(|here| !of.starts_with(here)));
     }
 
     /// Whether to mark a row as invalid: for its own value, or for a value inside it that has no row.

@@ -125,7 +125,7 @@ pub(super) fn request_missing_data(state: &mut State) {
         || detail.traffic.as_ref().is_some_and(|it| it.is_asked);
     if prints
         && !is_reading
-        && let Some(task_row) = state.tasks.get(&id)
+        && let Some(task_row) = state.task(&id)
     {
         let text = print_text(state, task_row);
         state.command(TerminalCommand::Print(text));

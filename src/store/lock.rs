@@ -49,7 +49,7 @@ pub(super) fn try_lock(path: &Path) -> StoreResult<Option<File>> {
 /// Held by the driver of a session; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct DriverLock {
-    /// The open file that holds the lock. Whoever has a duplicate of it holds the lock too.
+    /// The open file that holds the lock. A process with a duplicate of it also holds the lock.
     pub file: File,
     /// When the last driver before this one gave a sign of life.
     pub driven_until: Option<Wall>,

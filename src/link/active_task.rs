@@ -150,6 +150,12 @@ impl ActiveTask {
         self.attempt().is_some_and(|attempt| attempt.was_cancelled)
     }
 
+    /// Whether the user wants a call that has not run to end as cancelled; one to be paused stays queued.
+    pub(super) fn is_to_be_cancelled(&self) -> bool {
+        (self.was_cancelled() || self.is_asked(ControlKind::Cancelling))
+            && !self.is_asked(ControlKind::Pausing)
+    }
+
     /// Whether this control waits for the server.
     pub(super) fn is_asked(&self, what: ControlKind) -> bool {
         let control = self.control.as_ref();

@@ -186,9 +186,7 @@ mod tests {
     fn http(status: u16) -> HandshakeError {
         HandshakeError::of_status(&HttpError {
             status,
-            retry_after: None,
-            error: None,
-            server_text: None,
+            ..HttpError::default()
         })
     }
 

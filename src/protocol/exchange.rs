@@ -203,9 +203,16 @@ pub struct HttpError {
     pub error: Option<RpcError>,
     /// The start of a text body, or the error's message; not sanitized.
     pub server_text: Option<String>,
+    /// The token is valid but lacks a scope (RFC 6750, section 3.1).
+    pub lacks_scope: bool,
 }
 
 impl HttpError {
+    /// Whether this request is denied, whatever the credentials: a 403 that names no scope to sign in for.
+    pub const fn is_denial(&self) -> bool {
+        self.status == 403 && !self.lacks_scope
+    }
+
     /// Whether the same request may succeed later because the server or a gateway was busy (RFC 9110 15.5.9 and 15.6,
     /// RFC 6585 4, RFC 8470 5.2). Excludes 500, which many servers return for features they don't implement.
     pub const fn is_transient(&self) -> bool {

@@ -36,6 +36,7 @@ pub(super) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Http
         retry_after: retry_after(headers),
         error,
         server_text: said,
+        ..HttpError::default()
     }
 }
 

@@ -308,6 +308,7 @@ impl Inner {
             Some(challenge)
         });
         let mut error = read_error(response, self.options.secrets.redactor(), recorder).await;
+        error.lacks_scope = challenge.iter().flatten().any(Challenge::needs_more_scope);
         let (Some(sign_in), Some(challenge)) = (&self.options.sign_in, challenge) else {
             return (error, Err(None));
         };

@@ -769,9 +769,9 @@ async fn a_refusal_has_a_status_a_text_and_an_error() {
     ] {
         let expected = HttpError {
             status,
-            retry_after: None,
             error,
             server_text: said.map(str::to_owned),
+            ..HttpError::default()
         };
         assert_eq!(
             refusal(format!("HTTP/1.1 {answer}")).await,

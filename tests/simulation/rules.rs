@@ -86,9 +86,7 @@ fn opened() -> ExchangeEvent {
 fn refused(status: u16) -> ExchangeEvent {
     ExchangeEvent::Refused(Box::new(HttpError {
         status,
-        retry_after: None,
-        error: None,
-        server_text: None,
+        ..HttpError::default()
     }))
 }
 
@@ -1169,8 +1167,7 @@ fn retry_after_and_the_retry_of_the_stream_are_minimums() {
         ExchangeEvent::Refused(Box::new(HttpError {
             status: 503,
             retry_after: Some(Duration::from_secs(90)),
-            error: None,
-            server_text: None,
+            ..HttpError::default()
         })),
     );
     bench.secs(89);

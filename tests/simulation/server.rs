@@ -367,8 +367,8 @@ impl Server {
         let refusal = HttpError {
             status,
             retry_after: retry_after.map(std::time::Duration::from_secs),
-            error: None,
             server_text: Some(said.to_owned()),
+            ..HttpError::default()
         };
         self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));
     }

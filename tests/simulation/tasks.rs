@@ -444,9 +444,9 @@ impl Server {
         };
         let refusal = HttpError {
             status,
-            retry_after: None,
             server_text: Some(error.message.clone()),
             error: Some(error),
+            ..HttpError::default()
         };
         self.send(conn, ExchangeEvent::Refused(Box::new(refusal)));
     }

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{
-        ControlKind, Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion,
-        RequestError, SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId,
-        TaskKind, TaskSupport, Tool,
+        Era, EraReason, HistoryEvent, IfCut, NewCall, Phase, ProtocolVersion, RequestError,
+        SessionRequestId, SessionResponse, Status, Task, TaskErrorKind, TaskId, TaskKind,
+        TaskSupport, Tool,
     },
     link::{
         ActiveTask, ConnectionState, Follow, Link, RequestKind, StreamState,
@@ -313,8 +313,7 @@ impl Link {
             self.index.by_request.remove(&request_id);
         }
         active.touch(self.now);
-        let is_cancelled = (active.was_cancelled() || active.is_asked(ControlKind::Cancelling))
-            && !active.is_asked(ControlKind::Pausing);
+        let is_cancelled = active.is_to_be_cancelled();
         if is_cancelled {
             active.notice(self.now, "it did not run".to_owned());
         }

@@ -32,6 +32,7 @@ impl Link {
         active.saving.is_shown_stale = true;
         active.stream = StreamState::None;
         match refusal.status {
+            _ if refusal.is_denial() => self.refused_call(id, refusal),
             401 | 403 => {
                 self.unsend(id);
                 self.auth_refused(refusal);
@@ -79,6 +80,7 @@ impl Link {
         active.recovery.probe.stop_dropping();
         let said = refusal.server_text.clone();
         match refusal.status {
+            _ if is_call && refusal.is_denial() => self.refused_call(id, refusal),
             401 | 403 => {
                 if is_call {
                     self.unsend(id);
@@ -185,9 +187,13 @@ impl Link {
     }
 
     fn refused_call(&mut self, id: &TaskId, refusal: &HttpError) {
-        if let Some(active) = self.tasks.get_mut(id) {
-            active.went_out(self.now);
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if active.is_to_be_cancelled() {
+            return self.unsend(id);
         }
+        active.went_out(self.now);
         let status = refusal.status;
         let said = refusal.server_text.as_ref();
         let said = said.map_or(String::new(), |said| format!(": {said}"));

@@ -168,9 +168,7 @@ impl Server {
     fn refuse(&mut self, exchange: ExchangeId, status: u16) {
         let refusal = HttpError {
             status,
-            retry_after: None,
-            error: None,
-            server_text: None,
+            ..HttpError::default()
         };
         self.send(exchange, ExchangeEvent::Refused(Box::new(refusal)));
     }

@@ -101,6 +101,7 @@ fn refusal(status: u16, retry_after: Option<u64>, said: Option<&str>) -> HttpErr
         retry_after: retry_after.map(Duration::from_secs),
         error,
         server_text: said.map(str::to_owned),
+        ..HttpError::default()
     }
 }
 
@@ -553,7 +554,8 @@ fn a_401_pauses_requests_until_login_and_loses_nothing() {
 
 #[test]
 fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
-    for refusal in refusals(&LOCKED) {
+    for mut refusal in refusals(&LOCKED) {
+        refusal.lacks_scope = refusal.status == 403;
         let words = format!("{} {:?}", refusal.status, refusal.server_text);
         let on = On::Post;
         let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
@@ -563,6 +565,32 @@ fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
         lab.serve(&mut bench);
         assert_eq!(bench.status(), &Status::Completed, "{words}");
         assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
+    }
+}
+
+#[test]
+fn a_call_that_is_denied_fails_alone() {
+    for modern in [false, true] {
+        for refusal in refusals(&[403]) {
+            let words = format!("{:?} {:?}", refusal.server_text, refusal.retry_after);
+            let mut bench = if modern {
+                Bench::with(crowd::modern(), Choice::default())
+            } else {
+                Bench::known()
+            };
+            bench.start("steps", Limits::default());
+            let (call, _) = bench.last_post("tools/call");
+            bench.bring(call, ExchangeEvent::Refused(Box::new(refusal)));
+            bench.ask(SessionRequest::RetryNow);
+            bench.secs(8 * 3600);
+            assert_eq!(bench.status(), &Status::Failed, "{words}");
+            let why = bench.view().task.why().unwrap_or_default();
+            assert!(why.contains("403"), "{words}: {why}");
+            assert_eq!(bench.count("tools/call"), 1, "{words}");
+            // Other calls go on.
+            bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
+            assert_eq!(bench.count("tools/call"), 2, "{words}");
+        }
     }
 }
 
@@ -612,7 +640,7 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
     assert!(matches!(contact, Connectivity::Live { .. }), "{contact:?}");
     let mut views = bench.views.iter().rev();
     let denied = views.find(|view| view.task.id == other).unwrap();
-    assert_eq!(denied.contact, Connectivity::NeedsLogin);
+    assert_eq!(denied.task.status, Status::Failed);
     // Its cancel may be let in, and what is refused needs the sign-in.
     bench.ask(SessionRequest::Cancel(id()));
     bench.secs(1);
@@ -625,7 +653,7 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
 
 #[test]
 fn a_cancelled_call_that_is_refused_is_not_sent_again() {
-    for status in [401, 403, 404, 410] {
+    for status in [401, 403, 404, 405, 410, 413, 429] {
         let mut bench = Bench::known();
         bench.start("steps", Limits::default());
         bench.ask(SessionRequest::Cancel(id()));

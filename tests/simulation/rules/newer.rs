@@ -25,13 +25,12 @@ fn with_task(poll_ms: Option<u64>) -> Bench {
 fn error(status: u16, code: i64, data: Option<Value>) -> ExchangeEvent {
     ExchangeEvent::Refused(Box::new(HttpError {
         status,
-        retry_after: None,
         error: Some(longhaul::protocol::RpcError {
             code,
             message: "no".to_owned(),
             data: data.map(|data| data.to_string()),
         }),
-        server_text: None,
+        ..HttpError::default()
     }))
 }
 

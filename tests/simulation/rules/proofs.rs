@@ -154,9 +154,7 @@ fn refused_for_a_while(bench: &mut Bench, method: &str, wait: u64) -> Vec<u64> {
             if body.contains(method) {
                 let mut refusal = HttpError {
                     status: 503,
-                    retry_after: None,
-                    error: None,
-                    server_text: None,
+                    ..HttpError::default()
                 };
                 refusal.retry_after = Some(Duration::from_secs(wait));
                 bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
@@ -223,8 +221,7 @@ fn a_retry_after_in_an_outage_delays_every_stream() {
     let refusal = HttpError {
         status: 502,
         retry_after: Some(Duration::from_secs(200)),
-        error: None,
-        server_text: None,
+        ..HttpError::default()
     };
     bench.bring(prober, ExchangeEvent::Refused(Box::new(refusal)));
     bench.secs(190);

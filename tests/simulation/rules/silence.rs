@@ -137,8 +137,7 @@ fn a_failed_list_poll_respects_retry_after() {
                 let refusal = HttpError {
                     status,
                     retry_after,
-                    error: None,
-                    server_text: None,
+                    ..HttpError::default()
                 };
                 bench.bring(exchange, ExchangeEvent::Refused(Box::new(refusal)));
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HistoryEntry, HistoryEvent, Status, UnknownReason, Wall};
+use super::{HistoryEntry, HistoryEvent, Status, Task, UnknownReason, Wall};
 
 /// What a task was doing during a period, the most notable last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -36,6 +36,8 @@ impl Activity {
 pub enum Turn {
     /// The call was sent, for the first time or again.
     Sent,
+    /// The server refused to run the call, which is queued again.
+    Queued,
     /// The connection came back.
     Connected,
     /// The connection was lost.
@@ -74,6 +76,7 @@ pub fn milestone(entry: &HistoryEntry) -> Option<Milestone> {
             status if status == Status::Paused.label() => Turn::Paused,
             status if status == Status::InputRequired.label() => Turn::Asking,
             status if status == Status::Running.label() => Turn::Running,
+            Task::QUEUED => Turn::Queued,
             _ => return None,
         },
         HistoryEvent::Progress(_) | HistoryEvent::Log { .. } | HistoryEvent::Settled { .. } => {
@@ -146,6 +149,7 @@ impl Life {
                     ..Self::default()
                 }
             }
+            Turn::Queued => *self = Self::default(),
             Turn::Connected => self.away = None,
             Turn::Disconnected => self.away = Some(Activity::Disconnected),
             Turn::Unwatched => self.away = Some(Activity::Unwatched),

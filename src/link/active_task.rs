@@ -83,6 +83,8 @@ pub(super) struct ActiveTask {
     pub(super) intent: Option<Intent>,
     /// A call that came back unsent goes out again only within the budget.
     pub(super) was_unsent: bool,
+    /// Why the server did not let it run with these credentials. It waits for the user to try again.
+    pub(super) denied: Option<String>,
     /// The history entry that says that the current attempt was sent, until that is known.
     pub(super) start: Option<HistoryEvent>,
     pub(super) detached: Option<DetachedStream>,
@@ -185,6 +187,11 @@ impl ActiveTask {
             kind == Some(TaskErrorKind::Refused) || kind == Some(TaskErrorKind::Unreachable);
         let is_given_up = *status == Status::Cancelled || kind == Some(TaskErrorKind::TimedOut);
         is_first && (was_refused || is_given_up && self.phase() == Phase::Queued)
+    }
+
+    /// Whether its call goes out as soon as it can.
+    pub(super) fn waits_to_be_sent(&self) -> bool {
+        self.phase() == Phase::Queued && self.is_active() && self.denied.is_none()
     }
 
     /// Whether it has not run: it was never sent, or each request was refused.

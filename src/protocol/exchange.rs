@@ -208,6 +208,14 @@ pub struct HttpError {
 }
 
 impl HttpError {
+    /// The status and the server's message; not sanitized.
+    pub fn message(&self) -> String {
+        match &self.server_text {
+            Some(said) => format!("HTTP {}: {said}", self.status),
+            None => format!("HTTP {}", self.status),
+        }
+    }
+
     /// Whether this request is denied, whatever the credentials: a 403 that names no scope to sign in for.
     pub const fn is_denial(&self) -> bool {
         self.status == 403 && !self.lacks_scope

@@ -527,11 +527,15 @@ impl Driver<'_> {
                 {
                     return Err(RequestError::Usage(error.to_string()));
                 }
-                if !server.headers.is_empty() {
-                    (linked.headers, linked.http) = (server.headers, None);
-                }
-                if !server.config_headers.is_empty() {
-                    (linked.config_headers, linked.http) = (server.config_headers, None);
+                let given = [
+                    (server.headers, &mut linked.headers),
+                    (server.config_headers, &mut linked.config_headers),
+                ];
+                for (headers, known) in given {
+                    if !headers.is_empty() && headers != *known {
+                        (*known, linked.http) = (headers, None);
+                        linked.link.retry_denied();
+                    }
                 }
                 Ok(index)
             }

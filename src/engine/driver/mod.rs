@@ -354,7 +354,8 @@ impl Driver<'_> {
         let links = links.filter_map(|linked| linked.link.next_wake());
         let is_touched = self.links.iter().any(|linked| linked.is_touched);
         let publish = is_touched.then(|| self.publishing.limit.next()).flatten();
-        let is_watched = |linked: &Linked| linked.link.is_barred() && linked.tokens.is_some();
+        let is_watched =
+            |linked: &Linked| linked.tokens.is_some() && linked.link.needed_credentials().is_some();
         let is_any_watched = self.links.iter().any(is_watched);
         let look = is_any_watched.then(|| self.sign_in.looked_at.after(LOOK_EVERY));
         let due = self.links.iter().filter_map(Linked::token_due).min();

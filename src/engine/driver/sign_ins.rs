@@ -117,7 +117,8 @@ impl Driver<'_> {
         }
         self.sign_in.looked_at = now.mono;
         let has_news = |linked: &Linked| {
-            let tokens = linked.tokens.as_ref().filter(|_| linked.link.is_barred());
+            let waits = linked.link.needed_credentials().is_some();
+            let tokens = linked.tokens.as_ref().filter(|_| waits);
             tokens.is_some_and(|tokens| tokens.has_new_sign_in())
         };
         for index in 0..self.links.len() {

@@ -367,7 +367,7 @@ impl Link {
                 state,
             } => self.call_asks(id, input_requests, state),
             CallOutcome::Unsupported(word) => {
-                let words = format!("longhaul does not know this kind of answer: {word}");
+                let words = format!("longhaul does not know this kind of result: {word}");
                 self.fail(id, TaskErrorKind::Protocol, None, words);
             }
         }
@@ -420,7 +420,7 @@ impl Link {
         }
         active.is_flipped = true;
         self.record.tools_at = None;
-        self.unsend(id);
+        self.unsend(id, Some(&error.message));
         self.saver.urge(self.now.mono);
         true
     }

@@ -221,9 +221,16 @@ impl Link {
         );
         let mut expected = active.task.resumability;
         expected.stream = expected.stream.or(plan.gives_ids);
-        active.start = is_first_time.then(|| HistoryEvent::Started {
-            era: plan.version.label().to_owned(),
-            resumability: expected.label().to_owned(),
+        active.start = Some(if is_first_time {
+            HistoryEvent::Started {
+                era: plan.version.label().to_owned(),
+                resumability: expected.label().to_owned(),
+            }
+        } else {
+            HistoryEvent::Status {
+                status: Status::Running.label().to_owned(),
+                reason: Some("call sent again".to_owned()),
+            }
         });
         active.touch(now);
         (active.sending, active.saving.held) = (Some(token), Some(token));
@@ -299,8 +306,8 @@ impl Link {
     }
 
     /// The call has not run: the save that it waited for failed, or the server refused it. It is queued again, unless it
-    /// was cancelled meanwhile.
-    pub(super) fn unsend(&mut self, id: &TaskId) {
+    /// was cancelled meanwhile. `refusal` is for the history.
+    pub(super) fn unsend(&mut self, id: &TaskId, refusal: Option<&str>) {
         let Some(active) = self.tasks.get_mut(id) else {
             return;
         };
@@ -309,8 +316,11 @@ impl Link {
         (active.was_unsent, active.sending, active.start) = (true, None, None);
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
-            let request_id = attempt.request_id.clone();
-            self.index.by_request.remove(&request_id);
+            let was_sent = attempt.sent_at.is_some();
+            self.index.by_request.remove(&attempt.request_id);
+            if let Some(refusal) = refusal.filter(|_| was_sent) {
+                active.note_status(self.now, Task::QUEUED, Some(refusal.to_owned()));
+            }
         }
         active.touch(self.now);
         let is_cancelled = active.is_to_be_cancelled();

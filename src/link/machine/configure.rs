@@ -60,8 +60,17 @@ impl Link {
     }
 
     /// Whether the server requires credentials before anything else.
-    pub fn is_barred(&self) -> bool {
+    pub(super) fn is_barred(&self) -> bool {
         matches!(self.connection, ConnectionState::AuthRequired(_))
+    }
+
+    /// Why the server requires other credentials, at least for a call.
+    pub fn needed_credentials(&self) -> Option<&str> {
+        if let ConnectionState::AuthRequired(why) = &self.connection {
+            return Some(why);
+        }
+        let mut active = self.tasks.values().filter(|active| active.is_active());
+        active.find_map(|active| active.denied.as_deref())
     }
 
     /// Applies what the configuration says about this server, except what [`Self::waiting_config`] then returns.
@@ -197,6 +206,7 @@ impl Link {
         (self.session.listed_at, self.connection) = (None, ConnectionState::Disconnected);
         self.reachability = Reachability::new(self.now);
         self.subscription = TaskSubscription::default();
+        self.retry_denied();
         self.gather();
         self.record_changed();
         Ok(())

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     domain::{
         Era, LostReason, Phase, ProtocolVersion, RequestError, SessionOutcome, SessionRequestId,
-        Status, TaskErrorKind, server_url,
+        Status, TaskErrorKind, TaskId, server_url,
     },
     link::{
         ActiveTask, ConnectionState, ExchangeId, HandshakeError, Link, NegotiationStep, Output,
@@ -34,9 +34,7 @@ impl Link {
             || !self.queued_requests.is_empty()
             || self.tasks.values().any(|active| {
                 active.task.forgotten_at.is_none()
-                    && (active.phase() == Phase::Queued
-                        && active.is_active()
-                        && active.intent.is_none()
+                    && (active.waits_to_be_sent() && active.intent.is_none()
                         || matches!(active.stream, StreamState::Waiting(_))
                         || active.follow.is_some()
                         || active.served.is_some()
@@ -235,9 +233,7 @@ impl Link {
             } else {
                 TaskErrorKind::Refused
             };
-            let is_queued =
-                |active: &ActiveTask| active.phase() == Phase::Queued && active.is_active();
-            for id in self.tasks_where(is_queued) {
+            for id in self.tasks_where(ActiveTask::waits_to_be_sent) {
                 let message = format!("{words}; nothing was sent");
                 self.fail(&id, kind, error.code(), message);
             }
@@ -272,12 +268,31 @@ impl Link {
         advice
     }
 
-    /// The user asks to try again, perhaps with new credentials.
+    /// 401 or 403 to a call, which waits until the user provides credentials. The server may accept everything else.
+    pub(super) fn call_denied(&mut self, id: &TaskId, refusal: &HttpError) {
+        let reason = self.credentials.refused(&self.record.name, refusal).reason;
+        self.unsend(id, Some(&reason));
+        if let Some(active) = self.tasks.get_mut(id) {
+            active.denied = Some(reason);
+        }
+        self.show_all();
+    }
+
+    /// Something is to be sent, perhaps with new credentials.
     pub(super) fn retry_auth(&mut self) {
         if self.is_barred() {
             self.connection = ConnectionState::of_session(self.record.is_initialized);
             self.show_all();
         }
+    }
+
+    /// The user asks to try again, or the credentials have changed: denied calls are sent again too.
+    pub fn retry_denied(&mut self) {
+        self.retry_auth();
+        for active in self.tasks.values_mut() {
+            active.denied = None;
+        }
+        self.show_all();
     }
 
     /// The server does not know our session any more. What depended on it continues another way or is lost.

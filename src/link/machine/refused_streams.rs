@@ -33,10 +33,7 @@ impl Link {
         active.stream = StreamState::None;
         match refusal.status {
             _ if refusal.is_denial() => self.refused_call(id, refusal),
-            401 | 403 => {
-                self.unsend(id);
-                self.auth_refused(refusal);
-            }
+            401 | 403 => self.call_denied(id, refusal),
             _ if is_disproved => {
                 self.requeue(id, refusal);
                 self.renegotiate(in_flight, refusal.server_text.as_deref());
@@ -81,12 +78,9 @@ impl Link {
         let said = refusal.server_text.clone();
         match refusal.status {
             _ if is_call && refusal.is_denial() => self.refused_call(id, refusal),
+            401 | 403 if is_call => self.call_denied(id, refusal),
             401 | 403 => {
-                if is_call {
-                    self.unsend(id);
-                } else {
-                    active.stream = StreamState::Waiting(self.now.mono);
-                }
+                active.stream = StreamState::Waiting(self.now.mono);
                 self.auth_refused(refusal);
             }
             // What was sent in a session that is known to be gone says nothing of the present one.
@@ -182,7 +176,7 @@ impl Link {
         if active.recovery.tries > REQUEUES {
             return self.refused_call(id, refusal);
         }
-        self.unsend(id);
+        self.unsend(id, Some(&refusal.message()));
         self.save_vital();
     }
 
@@ -191,18 +185,23 @@ impl Link {
             return;
         };
         if active.is_to_be_cancelled() {
-            return self.unsend(id);
+            return self.unsend(id, Some(&refusal.message()));
         }
         active.went_out(self.now);
-        let status = refusal.status;
-        let said = refusal.server_text.as_ref();
-        let said = said.map_or(String::new(), |said| format!(": {said}"));
         let wait = match refusal.retry_after {
             Some(wait) => format!("; try again in {}, as it requests", text::span(wait)),
             None => String::new(),
         };
-        let words = format!("the server refused the call with HTTP {status}{said}{wait}");
-        self.fail(id, TaskErrorKind::Refused, Some(status.into()), words);
+        let words = format!(
+            "the server refused the call with {}{wait}",
+            refusal.message()
+        );
+        self.fail(
+            id,
+            TaskErrorKind::Refused,
+            Some(refusal.status.into()),
+            words,
+        );
     }
 
     /// A ping after a 400 was answered: the session lives, so it was the cursor or the call itself.

@@ -118,9 +118,8 @@ impl Link {
                 self.answer_question(&id, key.as_deref(), &answer)?;
             }
             SessionRequest::RetryNow => self.retry_now(),
-            SessionRequest::Server(_)
-            | SessionRequest::Configure(_)
-            | SessionRequest::SignIn(_) => self.retry_auth(),
+            SessionRequest::Server(_) => self.retry_auth(),
+            SessionRequest::Configure(_) | SessionRequest::SignIn(_) => self.retry_denied(),
             SessionRequest::RootsChanged(_) => self.roots_changed(),
             SessionRequest::CancelForward { key, reason, .. } => self.cancel_forward(&key, &reason),
             SessionRequest::Respond { id, outcome, .. } => self.respond_of_host(&id, &outcome),
@@ -250,7 +249,7 @@ impl Link {
     }
 
     fn retry_now(&mut self) {
-        self.retry_auth();
+        self.retry_denied();
         self.reachability.hurry(self.now);
         for active in self.tasks.values_mut() {
             let stream = match &mut active.stream {
@@ -313,7 +312,7 @@ impl Link {
         let can_call = active.intent.is_none() && self.can_call(id);
         let (is_resent, is_queued) = (
             active.was_unsent,
-            active.phase() == Phase::Queued && active.stream == StreamState::None,
+            active.waits_to_be_sent() && active.stream == StreamState::None,
         );
         // A call that a person asks for goes out beyond the budget; what we repeat by ourselves does not.
         let may_call = |link: &mut Self| {

@@ -154,7 +154,7 @@ impl Link {
             (active.saving.is_unsaved, active.saving.is_shown_stale) = (true, true);
             if active.sending == Some(token) {
                 active.sending = None;
-                self.unsend(&id);
+                self.unsend(&id, None);
             }
             let intent = self.tasks.get(&id).and_then(|it| it.intent.as_ref());
             if let Some(intent) = intent.filter(|intent| intent.save == token).cloned() {

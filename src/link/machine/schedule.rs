@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    domain::{Mono, Phase},
+    domain::Mono,
     link::{
         ActiveTask, ConnectionState, Link, StreamState, in_flight::SHORT, replies::AnswersDue,
         time::earliest,
@@ -76,7 +76,7 @@ impl Link {
                 }
                 let look_at = active.follow.as_ref().and_then(|follow| follow.next);
                 next = earliest(next, look_at.and_then(when_allowed));
-                if active.phase() == Phase::Queued {
+                if active.waits_to_be_sent() {
                     next = earliest(next, allowed_at);
                 }
                 let answers_at = active.answers.at().filter(|_| !self.is_session_doubted());

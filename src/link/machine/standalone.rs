@@ -10,8 +10,8 @@
 use core::time::Duration;
 
 use crate::{
-    domain::{Cursors, Era, Mono, Phase, ProtocolVersion, StandaloneStream},
-    link::{ActiveTask, ConnectionState, ExchangeId, Link, RequestKind, time::earliest},
+    domain::{Cursors, Era, Mono, ProtocolVersion, StandaloneStream},
+    link::{ConnectionState, ExchangeId, Link, RequestKind, time::earliest},
     protocol::{Body, ExchangeEvent, HttpError, Method},
 };
 
@@ -45,12 +45,10 @@ impl Link {
     pub(super) fn step_standalone(&mut self) {
         let is_of_another = !self.standalone.is_in(self.record.session_number);
         let is_wanted = |link: &Self| {
-            let is_queued = |active: &ActiveTask| active.phase() == Phase::Queued;
             let mut tasks = link.tasks.values();
             // One that is about to go out needs it too, but does not open it: it may still be refused here.
             tasks.any(|active| {
-                link.is_in_session(active)
-                    || link.standalone.is_on() && is_queued(active) && active.is_active()
+                link.is_in_session(active) || link.standalone.is_on() && active.waits_to_be_sent()
             }) || link.is_listened_to()
         };
         if self.exit.is_leaving || is_of_another && self.standalone.is_on() || !is_wanted(self) {

@@ -347,7 +347,7 @@ impl Link {
                 let message = format!("{why}; nothing was sent");
                 self.fail(id, TaskErrorKind::Unreachable, None, message);
             }
-            StreamState::Calling(_) if is_unsent => self.unsend(id),
+            StreamState::Calling(_) if is_unsent => self.unsend(id, Some(why)),
             StreamState::Calling(_) if active.is_modern() => {
                 active.note_disconnection(now, why);
                 let end = self.end_of(id, why);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    domain::{Era, Phase, ProtocolVersion, RequestError, SessionResponse, Tool, text},
+    domain::{Era, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
         ActiveTask, InFlight, Link, RequestKind, in_flight::Pages,
         negotiation::refuses_what_it_speaks, queued_requests::Wanted,
@@ -24,8 +24,7 @@ impl Link {
 
     pub(super) fn wants_tools(&self) -> bool {
         let is_list = |kind: &RequestKind| matches!(kind, RequestKind::ListTools { .. });
-        let is_queued = |it: &ActiveTask| it.phase() == Phase::Queued && it.is_active();
-        let has_queued = || self.tasks.values().any(is_queued);
+        let has_queued = || self.tasks.values().any(ActiveTask::waits_to_be_sent);
         let for_asker = self.queued_requests.first_for_tools().is_some();
         !self.in_flight.has(is_list)
             && !self.is_session_doubted()

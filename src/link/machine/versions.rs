@@ -1,7 +1,7 @@
 //! Which revisions are wanted, and whether the server speaks them yet.
 
 use crate::{
-    domain::{ConfigureError, Era, ModernSupport, Phase, ProtocolVersion, RequestError, TaskId},
+    domain::{ConfigureError, Era, ModernSupport, ProtocolVersion, RequestError, TaskId},
     link::{ActiveTask, ConnectionState, Link, NegotiationStep, StreamState, negotiation::MODERN},
 };
 
@@ -47,9 +47,8 @@ impl Link {
 
     /// The revisions that what waits to go out asks for.
     fn wanted_versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
-        let queued = self.tasks.values().filter(|active| {
-            active.phase() == Phase::Queued && active.is_active() && active.intent.is_none()
-        });
+        let queued = self.tasks.values();
+        let queued = queued.filter(|it| it.waits_to_be_sent() && it.intent.is_none());
         self.queued_requests
             .versions()
             .chain(queued.map(|active| active.task.options.protocol))

@@ -29,33 +29,33 @@ impl Link {
     }
 
     fn server_view(&self) -> ServerView {
-        let state = match (&self.connection, &self.reachability.down) {
-            (ConnectionState::AuthRequired(why), _) if self.record.is_process() => {
-                LinkState::NotStarted {
-                    why: why.clone(),
-                    is_approved: self.credentials.is_program_approved,
-                }
-            }
-            (ConnectionState::AuthRequired(why), _) => LinkState::NeedsLogin {
-                why: why.clone(),
+        let state = match (self.needed_credentials(), &self.reachability.down) {
+            (Some(why), _) if self.record.is_process() => LinkState::NotStarted {
+                why: why.to_owned(),
+                is_approved: self.credentials.is_program_approved,
+            },
+            (Some(why), _) => LinkState::NeedsLogin {
+                why: why.to_owned(),
                 takes_sign_in: self.credentials.from_sign_in,
             },
             // Where nothing is wanted nothing is tried, and what was found then is not known to hold.
-            (_, Some(down)) if self.wants_session() => LinkState::Down {
+            (None, Some(down)) if self.wants_session() => LinkState::Down {
                 since: down.since.wall,
                 tries: down.tries,
                 next: down.next_wall,
                 why: down.why.clone(),
             },
-            (
+            (None, Some(_)) => LinkState::Idle,
+            (None, None) => match self.connection {
                 ConnectionState::Discovering
                 | ConnectionState::OpeningSse
                 | ConnectionState::Initializing
-                | ConnectionState::Announcing,
-                None,
-            ) => LinkState::Connecting,
-            (ConnectionState::Ready, None) if self.in_flight.sent > 0 => LinkState::Live,
-            _ => LinkState::Idle,
+                | ConnectionState::Announcing => LinkState::Connecting,
+                ConnectionState::Ready if self.in_flight.sent > 0 => LinkState::Live,
+                // The session has ended, and the stream of a call is still open.
+                _ if self.tasks.values().any(ActiveTask::is_out) => LinkState::Live,
+                _ => LinkState::Idle,
+            },
         };
         ServerView {
             state,
@@ -99,7 +99,7 @@ impl Link {
         // Perhaps only another call was denied: a stream that is open needs no other credentials, unless something of
         // this call has to be sent.
         let has_to_send = active.control.is_some() || active.answers != AnswersDue::Never;
-        if self.is_barred() && (!is_open || has_to_send) {
+        if active.denied.is_some() || self.is_barred() && (!is_open || has_to_send) {
             return Connectivity::NeedsLogin;
         }
         let last_byte = active.activity.last_byte.wall;

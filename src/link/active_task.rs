@@ -446,14 +446,19 @@ impl ActiveTask {
         self.activity.last_byte = now;
     }
 
-    /// When the silence of a stream that cannot be asked for again makes its checkpoint worth a look. The stream stays
-    /// open: it may be a long step as well as a dead connection.
+    /// When a stream that brings nothing makes its checkpoint worth a look: it was resumed several times without news, or
+    /// it is silent and can't be asked for again. The stream stays: it may be a long step as well as a dead connection.
     pub(super) fn doubted_at(&self) -> Option<Mono> {
-        // Not before its head: some servers send none before the result, and the call may be on its way still.
-        let is_open = matches!(self.stream, StreamState::Open { .. });
         let attempt = self
             .attempt()
-            .filter(|_| is_open && self.task.resumability.checkpoint)?;
+            .filter(|_| self.task.resumability.checkpoint)?;
+        if self.recovery.is_empty_for_long() {
+            return Some(Mono(0));
+        }
+        // Not before its head: some servers send none before the result, and the call may be on its way still.
+        if !matches!(self.stream, StreamState::Open { .. }) {
+            return None;
+        }
         let longest = self.activity.longest_silence;
         let patience = longest.map_or(DOUBT_AFTER, |gap| HALF_OPEN_AFTER.max(gap * 3));
         let can_replay = attempt.cursors.newest.is_some() && !self.recovery.is_replay_failing;

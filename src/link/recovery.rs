@@ -5,6 +5,8 @@ use core::time::Duration;
 use super::{io::ExchangeId, reachability::Budget, refusals::Refusals, replay_gap::ReplayGap};
 use crate::domain::{EventId, Mono, Stamp};
 
+/// Resumes without news after which an older cursor has to prove that the server still replays.
+pub(super) const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// A silent probe may have met a dead connection; this many in a row count as failed.
 const SILENT_PROBES: u32 = 2;
 
@@ -117,6 +119,12 @@ impl Recovery {
         };
         self.probe_result = ProbeResult::Silent(count);
         count < SILENT_PROBES
+    }
+
+    /// Whether the server has had nothing new on the stream for several resumes, although it may still replay it: a server
+    /// that was restarted with its event store does so, and nothing runs there any more.
+    pub(super) fn is_empty_for_long(&self) -> bool {
+        self.empty_resumes > EMPTIES_BEFORE_PROBE
     }
 
     pub(super) fn has_failed_probe(&self) -> bool {

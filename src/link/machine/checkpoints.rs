@@ -20,8 +20,8 @@ const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
 impl Link {
-    /// A stream that fell silent and has no way back is doubted: the list tells whether it lives. A step may be as long
-    /// as the silence, which keeps the tool from being called a second time too early.
+    /// A stream that brings nothing is doubted: the list tells whether it lives. A step may be as long as the silence,
+    /// which keeps the tool from being called a second time too early.
     fn step_doubt(&mut self, id: &TaskId) {
         let now = self.now.mono;
         if let Some(active) = self.tasks.get_mut(id)
@@ -30,7 +30,10 @@ impl Link {
         {
             let silence = now.since(active.activity.last_byte.mono);
             let longest_step = active.activity.longest_step.max(silence);
-            active.follow = Some(Follow::new(now, longest_step));
+            let mut follow = Follow::new(now, longest_step);
+            let last_news = active.activity.last_news;
+            follow.is_restarted = self.reachability.was_refused_since(last_news);
+            active.follow = Some(follow);
         }
     }
 
@@ -41,9 +44,10 @@ impl Link {
         };
         let connections = active.take_connections();
         active.activity.last_byte = self.now;
-        let words =
-            format!("its stream stayed silent while the checkpoint advanced; {BY_CHECKPOINT}");
-        active.notice(self.now, words);
+        active.notice(
+            self.now,
+            format!("its stream brings nothing new; {BY_CHECKPOINT}"),
+        );
         self.save_vital();
         self.close_all(connections);
     }
@@ -119,7 +123,8 @@ impl Link {
         };
         let task = &active.task;
         let entry = checkpoint::find(&list, task.server_task_id.as_deref(), &task.tool).cloned();
-        let is_live = active.stream != StreamState::None;
+        let mut is_live = active.stream != StreamState::None;
+        let is_open = matches!(active.stream, StreamState::Open { .. });
         let is_doubted =
             active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
         if is_live && active.control.is_none() && !is_doubted {
@@ -144,12 +149,22 @@ impl Link {
         };
         follow.next = Some(now.mono.after(pace));
         let has_moved = follow.moved_at > was_moved_at;
-        if is_doubted && follow.belies_stream(now.mono, tells_steps) {
-            return self.follow_instead(id);
-        }
-        if !is_doubted {
+        // A slow first step and a stream that is still open say more than a list that stands still.
+        let is_over = match verdict {
+            Verdict::Restarted => true,
+            Verdict::CallAgain => follow.is_restarted || tells_steps && !is_open,
+            _ => false,
+        };
+        let is_empty = active.recovery.is_empty_for_long();
+        if is_doubted && (follow.belies_stream(now.mono, tells_steps) || is_over && is_empty) {
+            is_live = false;
+            self.follow_instead(id);
+        } else if !is_doubted {
             active.activity.last_byte = now;
         }
+        let Some(active) = self.tasks.get_mut(id) else {
+            return;
+        };
         active.saving.is_shown_stale = true;
         if has_moved {
             active.activity.last_news = now.mono;

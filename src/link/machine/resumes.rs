@@ -7,15 +7,13 @@ use crate::{
     link::{
         Follow, Link, RequestKind, StreamState,
         checkpoint::BY_CHECKPOINT,
-        recovery::{ProbeResult, ReplayProbe},
+        recovery::{EMPTIES_BEFORE_PROBE, ProbeResult, ReplayProbe},
         stream_state::{ASK_AGAIN, HEAD_WITHIN, SLOW_POLL},
         time::{doubled, jittered},
     },
     protocol::Method,
 };
 
-/// Resumes without news after which an older cursor has to prove that the server still replays.
-const EMPTIES_BEFORE_PROBE: u32 = 2;
 /// Later probes of a stream that proved alive and stays empty.
 const EMPTIES_BETWEEN_PROBES: u32 = 10;
 /// Refused resumes after which an older cursor is tried.

@@ -170,3 +170,41 @@ fn waits_for_a_plain_call_without_ids_and_shows_quiet() {
     assert!(!bench.closed.contains(&call));
     assert_eq!(bench.view().contact.at(bench.stamp()).label(), "quiet");
 }
+
+/// Lets seconds pass on a server that still replays the two known events of a call and closes each stream.
+fn pass_replaying(bench: &mut Bench, seconds: u32, list: impl Fn(u32) -> (&'static str, u32)) {
+    let token = bench.view().task.attempts[0].token.clone();
+    let mut answered = 0;
+    for second in 0..seconds {
+        pass(bench, 1, |_| list(second));
+        for (_, get, cursor) in bench.gets().split_off(answered) {
+            answered += 1;
+            bench.bring(get, opened());
+            if cursor == "a" {
+                bench.step(get, "b", &token, 2);
+            }
+            bench.bring(get, ExchangeEvent::Ended);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_behind_a_replay_without_news_follows_the_checkpoint_rule() {
+    let ended = || {
+        let mut bench = Bench::known();
+        let (call, token) = bench.call("work");
+        bench.step(call, "a", &token, 1);
+        bench.step(call, "b", &token, 2);
+        bench.bring(call, ExchangeEvent::Ended);
+        bench
+    };
+    let mut bench = ended();
+    pass_replaying(&mut bench, 120, |_| ("running", 2));
+    assert_eq!(works(&bench), 2, "it stands still, so nothing runs");
+    let mut bench = ended();
+    pass_replaying(&mut bench, 120, |second| ("running", second));
+    assert_eq!(works(&bench), 1, "it moves, so it is followed");
+    let mut bench = ended();
+    pass_replaying(&mut bench, 120, |_| ("completed", 2));
+    assert_eq!(works(&bench), 2, "its result is fetched");
+}

@@ -68,6 +68,7 @@ impl Link {
         }
         // On the only stream of a server, the task is a guess.
         let certain = of_related.or(task.filter(|_| self.legacy_sse.is_none()));
+        let is_certain = certain.is_some();
         let forward = self.forward_asking(certain, kind);
         if let (Some((ask, None)), true) = (&forward, had.is_empty()) {
             return self.pass_request(*ask, kind, (raw_id, params));
@@ -84,7 +85,8 @@ impl Link {
             _ => self.calls_asked(kind),
         };
         whose.retain(|id| self.can_ask(id, kind));
-        if whose.is_empty() && kind == QuestionKind::Roots {
+        // The roots of one host are not for the call of another one.
+        if whose.is_empty() && kind == QuestionKind::Roots && !is_certain {
             if self.pass_roots_request(raw_id) {
                 return;
             }

@@ -57,9 +57,10 @@ impl Link {
                 return;
             }
             if !is_wanted(self) {
-                // What comes until it is opened again is about nothing that runs here.
+                // What comes until it is opened again is about nothing that runs here. What came since an earlier driver
+                // ended is about what it ran.
                 let known = self.standalone_record();
-                if known.cursors != Cursors::default() {
+                if !is_of_another && known.cursors != Cursors::default() {
                     known.cursors = Cursors::default();
                     self.record_changed();
                 }

@@ -1,6 +1,6 @@
 //! The standalone stream, which belongs to no request: open while anything runs, and never relied on.
 
-use longhaul::domain::{Answer, OnInput, StandaloneStream};
+use longhaul::domain::{Answer, HostProfile, OnInput, StandaloneStream};
 
 use super::*;
 use crate::simulation::crowd;
@@ -125,6 +125,50 @@ fn listening(bench: &Bench, standalone: Standalone) -> Bench {
     let mut bench = Bench::new(record);
     bench.standalone = standalone;
     bench
+}
+
+#[test]
+fn a_new_driver_resumes_the_standalone_stream_of_the_last_one() {
+    let mut record = known().link.record().clone();
+    record.standalone.session_number = 1;
+    record.standalone.cursors.data = Some("e5".into());
+    let mut bench = Bench::new(record);
+    bench.standalone = Standalone::Opens;
+    // For a moment nothing wants it.
+    bench.secs(5);
+    assert_eq!(bench.gets().len(), 0);
+    bench.start("steps", Limits::default());
+    assert_eq!(bench.last_get().1, "e5");
+    // Once it is closed here, it starts afresh.
+    bench.ask(SessionRequest::Cancel(id()));
+    bench.secs(60);
+    bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
+    assert_eq!(bench.last_get().1, "");
+}
+
+#[test]
+fn a_call_is_not_given_the_roots_of_other_hosts() {
+    let mut bench = listening(&Bench::known(), Standalone::Opens);
+    let with_roots = HostProfile {
+        name: "other".to_owned(),
+        capabilities: serde_json::from_value(json!({"roots": {}})).unwrap(),
+        ..HostProfile::default()
+    };
+    let (call, token) = bench.call("steps");
+    bench.step(call, "a", &token, 1);
+    bench.link.set_hosts(vec![with_roots]);
+    let asks = json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list"});
+    bench.bring(call, event("b", &asks));
+    bench.secs(1);
+    let answers: Vec<String> = bench
+        .sent
+        .iter()
+        .filter_map(|(_, _, request)| match &request.method {
+            Method::Post { body, .. } if body.contains("-32601") => Some(body.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers.len(), 1, "{answers:?}");
 }
 
 /// Two calls at work, and their standalone stream.

@@ -83,6 +83,8 @@ pub enum CutReason {
     MayBeTask,
     /// The transport of 2024-11-05 can't resume.
     HttpSse,
+    /// The stream is open, and the server no longer knows the MCP session in which it could be resumed.
+    SessionGone,
     /// The stream's events have no ids.
     NoEventIds,
     /// The stream has no event id yet.
@@ -110,6 +112,7 @@ impl CutReason {
             | Self::RanPlain
             | Self::MayBeTask
             | Self::HttpSse
+            | Self::SessionGone
             | Self::NoEventIds
             | Self::NoEventIdYet
             | Self::NoResponseYet
@@ -165,6 +168,9 @@ impl CutReason {
                 "a lost connection cancels the call, unless the server runs it as a task"
             }
             Self::HttpSse => "this server uses HTTP+SSE (2024-11-05), which can't be resumed",
+            Self::SessionGone => {
+                "the server no longer knows the MCP session; only the open stream can bring the result"
+            }
             Self::NoEventIds => "the stream's events have no ids, so the call can't be resumed",
             Self::NoEventIdYet => "no event id received yet, so the call can't be resumed",
             Self::NoResponseYet => "the server hasn't answered yet, so the call can't be resumed",
@@ -251,6 +257,15 @@ impl IfCut {
             _ => CutReason::NoResponseYet,
         };
         Some(reason.into())
+    }
+
+    /// The same without the MCP session of the stream.
+    #[must_use]
+    pub fn without_session(self) -> Self {
+        match self.reason {
+            CutReason::EventStore => CutReason::SessionGone.into(),
+            _ => self,
+        }
     }
 
     /// The same at `now`: an `until` in the past becomes [`CutReason::ExpiredTask`].

@@ -188,6 +188,12 @@ pub enum UnknownReason {
     /// A server or proxy responded to the call with this HTTP status; the tool may have run.
     #[error("the server answered the call with HTTP {0}; the tool may have run")]
     HttpStatus(u16),
+    /// The call was answered with JSON or text that isn't its response.
+    #[error("the server answered the call with {}; the tool may have run", if *is_json { "JSON that isn't its response" } else { "text that isn't JSON" })]
+    BadResponse {
+        /// Whether it was JSON.
+        is_json: bool,
+    },
     /// The call was sent, but the server's list of checkpoints doesn't contain it.
     #[error("the call was sent, but the server doesn't list a checkpoint for it")]
     NoCheckpoint,

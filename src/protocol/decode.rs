@@ -191,6 +191,19 @@ pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
     }
 }
 
+/// The error in a response whose id is null: the server could not tell which request it answers (JSON-RPC 2.0, section 5).
+pub fn error_without_id(data: &str) -> Option<RpcError> {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        error: &'a RawValue,
+    }
+    let response: Response<'_> = serde_json::from_str(data).ok()?;
+    response.id.is_none().then(|| rpc_error(response.error))
+}
+
 fn decode_one(data: &str) -> Option<Incoming<'_>> {
     if let Ok(message) = serde_json::from_str::<ProgressMessage<'_>>(data) {
         return progress(message.params);

@@ -12,8 +12,8 @@ mod tasks;
 
 pub use challenge::{Challenge, merge_scopes, scopes};
 pub use decode::{
-    CallResult, Incoming, InitializeResult, decode, parse_call_result, parse_initialize_result,
-    parse_tool_page, rpc_error,
+    CallResult, Incoming, InitializeResult, decode, error_without_id, parse_call_result,
+    parse_initialize_result, parse_tool_page, rpc_error,
 };
 pub use exchange::{
     Body, ExchangeEvent, HttpError, Method, OriginError, Request, RpcError, RpcOutcome,

@@ -331,6 +331,7 @@ fn truth(
                     let id = Value::from(attempt.request_id.as_str()).to_string();
                     server.intercepted_ids.contains(&id)
                 }
+                UnknownReason::BadResponse { .. } => false,
                 UnknownReason::NoCheckpoint => {
                     server.checkpoint_of(&plan.key).is_none_or(|c| c.rows == 0)
                 }

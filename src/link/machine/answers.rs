@@ -220,7 +220,7 @@ impl Link {
     }
 
     /// The answer to one of our requests, on whatever stream it came.
-    fn responded(&mut self, request_id: &str, outcome: RpcOutcome<'_>) {
+    pub(super) fn responded(&mut self, request_id: &str, outcome: RpcOutcome<'_>) {
         let needed_advance = std::mem::replace(&mut self.schedule.needs_advance, true);
         if let Some(id) = self.index.by_request.get(request_id).cloned() {
             self.note_served();

@@ -1,13 +1,17 @@
 //! Routes what arrives on exchanges.
 
 use crate::{
-    domain::{LostReason, Status, TaskId, text},
+    domain::{LostReason, Status, TaskId, UnknownReason, text},
     link::{
-        ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
+        ActiveTask, ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
         in_flight::no_message, stream_state::SLOW_POLL,
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming},
 };
+
+/// What comes in place of an answer.
+const OTHER_JSON: &str = "it answered with JSON that doesn't answer this request";
+const NO_JSON: &str = "it answered with text that is not JSON";
 
 impl Link {
     /// Routes what arrived on an exchange to what it is for.
@@ -56,7 +60,11 @@ impl Link {
         match &in_flight.kind {
             // The hot path first: an event of a task's stream.
             RequestKind::Stream(id) if !names_endpoint => {
-                return self.on_stream_event(&id.clone(), exchange, arrival);
+                let (id, is_json) = (id.clone(), in_flight.came.is_some());
+                if is_json && self.answered_without_id(&id, exchange, &arrival) {
+                    return;
+                }
+                return self.on_stream_event(&id, exchange, arrival);
             }
             RequestKind::Reread(id) if !names_endpoint => {
                 return self.reread_brought(&id.clone(), exchange, arrival);
@@ -74,6 +82,28 @@ impl Link {
         if let ExchangeEvent::Event { id, data, .. } = arrival {
             self.response_brought(exchange, id.is_some(), &data);
         }
+    }
+
+    /// Notes what the JSON body of a call's response is, unless it is the response. Takes an error without an id, which can
+    /// only be of this call; returns whether it was one.
+    fn answered_without_id(
+        &mut self,
+        id: &TaskId,
+        exchange: ExchangeId,
+        arrival: &ExchangeEvent,
+    ) -> bool {
+        let ExchangeEvent::Event { data, .. } = arrival else {
+            return false;
+        };
+        let request_id = self.tasks.get(id).and_then(ActiveTask::request_id);
+        if let (Some(error), Some(request_id)) = (protocol::error_without_id(data), request_id) {
+            self.responded(&request_id.to_owned(), Err(error));
+            return true;
+        }
+        if let Some(in_flight) = self.in_flight.get_mut(exchange) {
+            in_flight.came = no_answer(data).or_else(|| in_flight.came.take());
+        }
+        false
     }
 
     /// A message arrived on the response to a request that is not a stream.
@@ -133,6 +163,10 @@ impl Link {
             RequestKind::Stream(id) => {
                 let id = id.clone();
                 let session = in_flight.session();
+                let active = self.tasks.get(&id);
+                let is_call = active.is_some_and(|it| matches!(it.stream, StreamState::Calling(_)));
+                // Nothing yet.
+                in_flight.came = (is_call && *body == Body::Json).then(String::new);
                 self.session_lives(session);
                 self.stream_opened(&id, exchange, body);
             }
@@ -293,7 +327,14 @@ impl Link {
     pub(super) fn exchange_ended(&mut self, in_flight: &InFlight, broken: Option<String>) {
         let is_taken = broken.is_none() && in_flight.came.is_none();
         match &in_flight.kind {
-            RequestKind::Stream(id) => self.stream_ended(&id.clone(), broken),
+            RequestKind::Stream(id) => match &in_flight.came {
+                Some(came) if broken.is_none() && !came.is_empty() => {
+                    let is_json = came != NO_JSON;
+                    let reason = UnknownReason::BadResponse { is_json };
+                    self.out_of_stream(&id.clone(), Status::Unknown(reason));
+                }
+                _ => self.stream_ended(&id.clone(), broken),
+            },
             RequestKind::Announce if is_taken => self.announced(),
             RequestKind::Cancel(id) if is_taken && in_flight.request_id.is_none() => {
                 self.cancel_taken(&id.clone());
@@ -380,9 +421,6 @@ fn no_answer(data: &str) -> Option<String> {
         return None;
     }
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
-    Some(if is_json {
-        "it answered with JSON that doesn't answer this request".to_owned()
-    } else {
-        "it answered with text that is not JSON".to_owned()
-    })
+    let what = if is_json { OTHER_JSON } else { NO_JSON };
+    Some(what.to_owned())
 }

@@ -357,10 +357,13 @@ impl Link {
             };
             if matches!(active.stream, StreamState::Open { .. }) {
                 // No finished result is lost: what is on its way on an open stream may still come.
-                let until = self.now.mono.after(DETACHED_FOR);
-                active
-                    .detached
-                    .get_or_insert(DetachedStream { until, reason });
+                if active.detached.is_none() {
+                    let until = self.now.mono.after(DETACHED_FOR);
+                    let words =
+                        format!("{reason}; only its open stream can still bring the result");
+                    active.notice(self.now, words);
+                    active.detached = Some(DetachedStream { until, reason });
+                }
                 continue;
             }
             self.leave_stream(&id, Status::Lost(reason), after_restart);

@@ -74,6 +74,10 @@ impl Link {
         let is_due = |it: &&ActiveTask| it.saving.is_shown_stale && it.saving.held.is_none();
         for active in self.tasks.values().filter(is_due) {
             let if_cut = IfCut::of_task(&active.task).map(|if_cut| if_cut.at(self.now.wall));
+            let if_cut = match active.detached {
+                Some(_) => if_cut.map(IfCut::without_session),
+                None => if_cut,
+            };
             let mut view = active.view(self.contact(active), if_cut);
             let guess = view.task.fraction_in_message();
             view.guess = guess.filter(|_| self.config.reads_progress);

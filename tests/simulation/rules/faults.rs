@@ -786,3 +786,32 @@ fn clock_steps_and_suspend_cost_nothing() {
         check(&Fault::Sleep(time), 1000, End::Whole);
     }
 }
+
+#[test]
+fn a_json_body_that_is_not_the_response_says_so() {
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
+    let bad = |is_json| Status::Unknown(UnknownReason::BadResponse { is_json });
+    for (data, expected) in [
+        (error, Status::Failed),
+        (r#"{"jsonrpc":"2.0","id":"#, bad(false)),
+        (r#"{"jsonrpc":"2.0","id":"other","result":{}}"#, bad(true)),
+    ] {
+        let mut bench = Bench::known();
+        bench.start("steps", Limits::default());
+        let (call, _) = bench.last_post("tools/call");
+        let body = Body::Json;
+        bench.bring(
+            call,
+            ExchangeEvent::Opened {
+                body,
+                session: None,
+            },
+        );
+        let data = data.to_owned();
+        let (id, retry_ms) = (None, None);
+        bench.bring(call, ExchangeEvent::Event { id, retry_ms, data });
+        bench.bring(call, ExchangeEvent::Ended);
+        bench.secs(1);
+        assert_eq!(bench.status(), &expected);
+    }
+}

@@ -11,7 +11,7 @@ use crate::{
         args::{AgainArgs, CallArgs, StartArgs},
         arguments::{MAX_NAMED_TOOLS, build_arguments, list_tools, parse_pairs, read_args_object},
         code,
-        context::confirm,
+        context::must_confirm,
         environment::{block_on, random_bits},
         follow::{FollowUntil, QuestionHandling, follow},
     },
@@ -294,11 +294,8 @@ fn confirm_repeat(
     }
     let why = Tool::repeat_warning(described);
     let question = format!("{server} {why}; run {tool} again? y/N");
-    if confirm(context, &question)? {
-        return Ok(());
-    }
-    let message = format!("{server} {why}, so nothing was sent; use --yes to run it again");
-    Err(CliError::usage(message))
+    let refusal = format!("{server} {why}, so nothing was sent; use --yes to run it again");
+    must_confirm(context, false, &question, &refusal)
 }
 
 /// Says that a call with this `--once` key exists as the task `id`; refuses if that is a different call, whose result would

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, CliResult, Context,
+        CliResult, Context,
         args::{CleanArgs, RmArgs},
         code,
-        context::confirm,
+        context::must_confirm,
         live_session::request_each,
     },
     domain::{CutOutcome, Era, IfCut, ProtocolVersion, SessionRequest, Status, Task, text},
@@ -89,12 +89,8 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
             is_loss = true;
         }
     }
-    if !is_loss || confirm(context, "remove anyway? y/N")? {
-        return Ok(());
-    }
-    Err(CliError::usage(
-        "nothing was removed; wait, cancel running calls first, or rerun with --yes",
-    ))
+    let refusal = "nothing was removed; wait, cancel running calls first, or rerun with --yes";
+    must_confirm(context, !is_loss, "remove anyway? y/N", refusal)
 }
 
 /// Says how to bring the tasks back.

@@ -193,12 +193,9 @@ impl TaskChange {
 
     /// Whether the task is as after the change.
     pub fn is_applied(&self, task: &Task) -> bool {
-        match self {
-            Self::Name(name) => task.name == *name,
-            Self::Note(note) => task.note == *note,
-            Self::Idle(limit) => task.options.limits.idle == *limit,
-            Self::Hard(limit) => task.options.limits.hard == *limit,
-        }
+        let mut changed = task.clone();
+        self.apply(&mut changed);
+        changed == *task
     }
 }
 

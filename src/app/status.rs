@@ -182,31 +182,24 @@ fn demo_line(state: &State, columns: usize) -> String {
     }
 }
 
-/// The time left: `4 s`, or `now`.
-pub fn until(at: Wall, now: Stamp) -> String {
+/// The time left: `4 s`; `None` if it is over.
+pub fn time_left(at: Wall, now: Stamp) -> Option<String> {
     let left = at.since(now.wall);
-    if left.is_zero() {
-        "now".to_owned()
-    } else {
-        // Rounded up: a countdown must not show zero seconds.
-        text::span(left + Duration::from_millis(999))
-    }
+    // Rounded up: a countdown must not show zero seconds.
+    (!left.is_zero()).then(|| text::span(left + Duration::from_millis(999)))
 }
 
 /// The time left as a phrase: `in 4 s`, or `now`.
 pub fn until_phrase(at: Wall, now: Stamp) -> String {
-    match until(at, now).as_str() {
-        "now" => "now".to_owned(),
-        left => format!("in {left}"),
-    }
+    time_left(at, now).map_or("now".to_owned(), |left| format!("in {left}"))
 }
 
 /// When the next retry is due: `next retry in 4 s`, or `retrying now`.
 pub fn retry_phrase(at: Wall, now: Stamp) -> String {
-    match until(at, now).as_str() {
-        "now" => "retrying now".to_owned(),
-        left => format!("next retry in {left}"),
-    }
+    let left = time_left(at, now);
+    left.map_or("retrying now".to_owned(), |left| {
+        format!("next retry in {left}")
+    })
 }
 
 /// The scope that has the keyboard focus.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{State, TaskRow, until},
+    app::{State, TaskRow, time_left},
     domain::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
         Task, UnknownReason, Wall, text, whole_percent,
@@ -178,10 +178,8 @@ pub(crate) fn server(
             (2, label)
         }
         LinkState::Down { next, .. } => {
-            let text = match until(*next, now).as_str() {
-                "now" => "retrying".to_owned(),
-                left => format!("retry in {left}"),
-            };
+            let left = time_left(*next, now);
+            let text = left.map_or("retrying".to_owned(), |left| format!("retry in {left}"));
             let label = StateLabel::new(glyphs.reconnecting, text, Role::Warning);
             (1, label)
         }
@@ -304,8 +302,8 @@ mod tests {
     #[test]
     fn countdown_never_shows_zero_seconds() {
         let now = Stamp::default();
-        assert_eq!(until(Wall(1), now), "1 s");
-        assert_eq!(until(Wall(4_000), now), "4 s");
-        assert_eq!(until(Wall(0), now), "now");
+        assert_eq!(time_left(Wall(1), now).as_deref(), Some("1 s"));
+        assert_eq!(time_left(Wall(4_000), now).as_deref(), Some("4 s"));
+        assert_eq!(time_left(Wall(0), now), None);
     }
 }

@@ -68,9 +68,6 @@ fn act_on(state: &mut State, what: ControlKind, word: &str) {
         };
         request_for(state, SessionRequest::control(what, id.clone()), purpose);
     }
-    if fitting.is_empty() && state.list.marks.is_empty() {
-        return state.reply(format!("nothing to {word}"));
-    }
     report_requested(state, &fitting, word);
 }
 

@@ -27,7 +27,7 @@ use super::{
     layout::is_large_enough,
     quit::interrupt,
     requests::check_config,
-    seen::mark_seen_rows,
+    seen::note_presence,
     select,
     status::scope,
 };
@@ -111,11 +111,7 @@ fn paste(state: &mut State, pasted: &str) {
 }
 
 fn on_key(state: &mut State, chord: Chord, is_drawn: bool) {
-    let now = state.now();
-    mark_seen_rows(state);
-    state.last_key = Some(now.mono);
-    state.list.cursor_still_since = Some(now.mono);
-    state.messages.reply = None;
+    note_presence(state);
     let scope = scope(state);
     let action = state.setup.settings.keys.lookup(scope, chord);
     match action {

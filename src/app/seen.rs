@@ -13,8 +13,17 @@ const DWELL: Duration = Duration::from_millis(1_500);
 /// there.
 const WATCHED: Duration = Duration::from_secs(3);
 
+/// Notes that the user pressed a key or used the mouse, which replaces the reply to the one before.
+pub(super) fn note_presence(state: &mut State) {
+    mark_seen_rows(state);
+    let now = state.now().mono;
+    state.last_key = Some(now);
+    state.list.cursor_still_since = Some(now);
+    state.messages.reply = None;
+}
+
 /// Marks what was visible until now as seen: a key press proves that the user is there.
-pub(super) fn mark_seen_rows(state: &mut State) {
+fn mark_seen_rows(state: &mut State) {
     let now = state.now();
     if !state.dialogs.stack.is_empty() || state.pane != Pane::Tasks {
         return;

@@ -7,7 +7,7 @@ use super::{
     super::{
         Focus, ListRow, Overlay, Pane, PaneHeights, State, Tab, first_line,
         layout::{servers_shown, tab_at, tools_shown},
-        seen::mark_seen_rows,
+        seen::note_presence,
         select,
     },
     moves::{pane_lines, scroll, show_tab, step},
@@ -30,7 +30,6 @@ enum Hit {
 
 /// Handles the mouse. Returns the key that does the same in a layer over the screen.
 pub(super) fn on_mouse(state: &mut State, action: MouseAction, at: (u16, u16)) -> Option<Chord> {
-    let now = state.now();
     let wheel = match action {
         MouseAction::Press => None,
         MouseAction::WheelUp => Some((-NOTCH, Key::Up)),
@@ -47,10 +46,7 @@ pub(super) fn on_mouse(state: &mut State, action: MouseAction, at: (u16, u16)) -
         let (_, key) = wheel.filter(|_| is_list)?;
         return Some(Chord::plain(key));
     }
-    mark_seen_rows(state);
-    state.last_key = Some(now.mono);
-    state.list.cursor_still_since = Some(now.mono);
-    state.messages.reply = None;
+    note_presence(state);
     let hit = hit(state, at);
     match wheel {
         Some((by, _)) => scroll_wheel(state, &hit, by),

@@ -9,7 +9,8 @@ use super::{
 };
 
 /// What happens to the work of a call, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum CutOutcome {
     /// The work or its result is lost.
     Lost,
@@ -26,18 +27,13 @@ impl CutOutcome {
     pub fn label(self) -> &'static str {
         match self {
             Self::Lost => "LOST",
-            Self::Likely => "likely",
-            Self::Pauses => "pauses",
-            Self::Continues => "continues",
+            other => other.code(),
         }
     }
 
     /// The word for programs.
     pub fn code(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            other => other.label(),
-        }
+        self.into()
     }
 }
 

@@ -134,13 +134,12 @@ fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> CliRes
     )
 }
 
-/// Opens the TUI and returns its exit code.
+/// Opens the TUI, after a [`check`], and returns its exit code.
 pub(super) fn show(
     context: &mut Context<'_>,
     attach: Option<TaskId>,
     options: ScreenOptions,
 ) -> CliResult {
-    check(context)?;
     let able = capabilities(context);
     let defaults = context.config.as_ref().map(|it| &it.defaults);
     let takes_mouse = defaults.is_ok_and(|it| it.takes_mouse);

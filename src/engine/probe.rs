@@ -123,7 +123,7 @@ type Arrivals = Pin<Box<dyn Stream<Item = ExchangeEvent> + Send>>;
 
 async fn ask(http: &Http, request: Request) -> Result<Answer, Obstacle> {
     let begun = tokio::time::Instant::now();
-    let mut arrivals: Arrivals = Box::pin(http.exchange(request));
+    let mut arrivals: Arrivals = Box::pin(http.exchange_for(None, request));
     let mut answer = Answer::default();
     let reading = async {
         while let Some(arrival) = arrivals.next().await {
@@ -208,7 +208,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
 /// Listens to the server's standalone stream for a while.
 async fn flow(http: &Http, request: Request, begins_early: bool) -> Flow {
     let begun = tokio::time::Instant::now();
-    let mut arrivals: Arrivals = Box::pin(http.exchange(request));
+    let mut arrivals: Arrivals = Box::pin(http.exchange_for(None, request));
     let first = async {
         while let Some(arrival) = arrivals.next().await {
             match arrival {

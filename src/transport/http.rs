@@ -107,15 +107,10 @@ impl Http {
         })
     }
 
-    /// Starts an exchange. The request is sent when the stream is first polled; dropping the stream closes the
-    /// connection.
+    /// Starts an exchange, recorded as traffic of `task`. The request is sent when the stream is first polled; dropping the
+    /// stream closes the connection.
     ///
     /// The events come in the order that [`ExchangeEvent`] documents. Needs a tokio runtime with time and IO.
-    pub fn exchange(&self, request: Request) -> Exchange {
-        self.exchange_for(None, request)
-    }
-
-    /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(&self, task: Option<TaskId>, request: Request) -> Exchange {
         let inner = Arc::clone(&self.inner);
         let options = &inner.options;

@@ -208,14 +208,10 @@ impl Stdio {
         Some((state, pipes))
     }
 
-    /// Starts an exchange. A GET starts the process when the stream is first polled; dropping that stream ends it.
+    /// Starts an exchange, recorded as traffic of `task`. A GET starts the process when the stream is first polled; dropping
+    /// that stream ends it.
     ///
     /// The events come in the order that [`ExchangeEvent`] documents.
-    pub fn exchange(&self, request: Request) -> BoxStream<'static, ExchangeEvent> {
-        self.exchange_for(None, request)
-    }
-
-    /// Like [`Self::exchange`], recorded as traffic of `task`.
     pub fn exchange_for(
         &self,
         task: Option<TaskId>,
@@ -512,7 +508,7 @@ mod tests {
     }
 
     async fn all(stdio: &Stdio, request: Request) -> Vec<ExchangeEvent> {
-        timeout(TEST_TIMEOUT, stdio.exchange(request).collect())
+        timeout(TEST_TIMEOUT, stdio.exchange_for(None, request).collect())
             .await
             .unwrap()
     }
@@ -540,7 +536,7 @@ mod tests {
                 all(&stdio, post("{}")).await[..],
                 [ExchangeEvent::NotSent { .. }]
             ));
-            let mut output = stdio.exchange(get());
+            let mut output = stdio.exchange_for(None, get());
             assert!(matches!(
                 output.next().await,
                 Some(ExchangeEvent::Opened { .. })
@@ -614,7 +610,7 @@ mod tests {
             let stdio = shell(
                 "trap '' TERM; sleep 1000 & echo \"{\\\"pid\\\":$!}\"; while :; do sleep 1; done",
             );
-            let mut output = stdio.exchange(get());
+            let mut output = stdio.exchange_for(None, get());
             let mut pid = None;
             while pid.is_none() {
                 let event = timeout(TEST_TIMEOUT, output.next()).await.unwrap().unwrap();

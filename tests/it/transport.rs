@@ -144,7 +144,7 @@ fn get(cursor: &str) -> Request {
 /// The events of an exchange but `Sent`: whether that comes before the head of a quick answer depends on speed.
 fn events(http: &Http, request: Request) -> impl Stream<Item = ExchangeEvent> + Unpin {
     let is_kept = |event: &ExchangeEvent| future::ready(*event != ExchangeEvent::Sent);
-    http.exchange(request).filter(is_kept)
+    http.exchange_for(None, request).filter(is_kept)
 }
 
 async fn all(http: &Http, request: Request) -> Vec<ExchangeEvent> {

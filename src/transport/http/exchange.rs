@@ -13,7 +13,7 @@ use crate::{
     transport::{http::body::Reader, traffic::DroppedExchange},
 };
 
-/// The events of one exchange; see [`Http::exchange`](super::Http::exchange).
+/// The events of one exchange; see [`Http::exchange_for`](super::Http::exchange_for).
 pub struct Exchange {
     stage: Stage,
     /// Until it has fired.

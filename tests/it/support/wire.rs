@@ -201,7 +201,7 @@ impl Wire {
                         self.open.insert(exchange, handle);
                         let arrivals = self
                             .http
-                            .exchange(request)
+                            .exchange_for(None, request)
                             .map(move |arrival| (exchange, arrival));
                         self.exchanges
                             .push(Abortable::new(arrivals, registration).boxed());

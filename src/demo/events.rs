@@ -123,7 +123,8 @@ impl Scope {
 pub(super) struct Events {
     database: Arc<Database>,
     faults: Arc<Faults>,
-    cross_stream: bool,
+    /// Whether a replay covers all streams of a session.
+    pub(super) cross_stream: bool,
     /// The number of the newest reader of each stream; a reader with a lower number stops.
     readers: Mutex<HashMap<String, u64>>,
     /// Random names for the SDK's `<session>:common` streams, whose own names would reveal the session id.
@@ -149,11 +150,6 @@ impl Events {
             standalone: Mutex::default(),
             changes: watch::Sender::new(0),
         })
-    }
-
-    /// Whether a replay covers all streams of a session.
-    pub(super) fn is_cross_stream(&self) -> bool {
-        self.cross_stream
     }
 
     /// Records the session and request method of a stream.

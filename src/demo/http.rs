@@ -122,7 +122,7 @@ impl HttpState {
         match position {
             Some(position) if !position.is_this_boot => self.replay_old_stream(&position),
             // The SDK rejects unknown sessions. Unknown ids and other sessions' ids get the same response.
-            None if !self.events.is_cross_stream() && self.sessions.is_live(session).await => {
+            None if !self.events.cross_stream && self.sessions.is_live(session).await => {
                 Some((StatusCode::BAD_REQUEST, "Bad Request: unknown event id").into_response())
             }
             Some(_) | None => None,

@@ -244,7 +244,7 @@ impl SessionManager for Sessions {
         let position = match position.filter(|position| position.session.as_deref() == Some(id)) {
             Some(position) => position,
             // Cross-stream replay covers the whole session for an id that names no stream, such as initialize's.
-            None if self.events.is_cross_stream() => EventPosition::session_start(id),
+            None if self.events.cross_stream => EventPosition::session_start(id),
             None => return Err(store_error("unknown event id")),
         };
         self.events

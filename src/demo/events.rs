@@ -54,7 +54,7 @@ pub(super) struct EventPosition {
     /// The event's number in the stream.
     pub(super) seq: i64,
     /// The server session that the stream belongs to.
-    pub(super) session: Option<String>,
+    pub(super) session: String,
     pub(super) is_this_boot: bool,
 }
 
@@ -64,7 +64,7 @@ impl EventPosition {
         Self {
             stream: String::new(),
             seq: 0,
-            session: Some(session.to_owned()),
+            session: session.to_owned(),
             is_this_boot: true,
         }
     }
@@ -216,8 +216,8 @@ impl Events {
         Ok(format!("{stream}-{seq}"))
     }
 
-    /// Looks up an event id; `None` if it is malformed, unknown or expired.
-    pub(super) fn find(&self, id: &str) -> rusqlite::Result<Option<EventPosition>> {
+    /// Looks up an event id; `None` if it is malformed, unknown, expired or of another session.
+    pub(super) fn find(&self, id: &str, session: &str) -> rusqlite::Result<Option<EventPosition>> {
         let Some((stream, seq)) = id.rsplit_once('-') else {
             return Ok(None);
         };
@@ -227,15 +227,15 @@ impl Events {
         let database = self.database.lock();
         database
             .query_row(
-                "SELECT session, boot FROM stream WHERE key = ?1
+                "SELECT boot FROM stream WHERE key = ?1 AND session = ?3
              AND EXISTS (SELECT 1 FROM event WHERE stream = ?1 AND seq = ?2)",
-                params![stream, seq],
+                params![stream, seq, session],
                 |row| {
                     Ok(EventPosition {
                         stream: stream.to_owned(),
                         seq,
-                        session: row.get(0)?,
-                        is_this_boot: row.get::<_, i64>(1)? == self.database.boot,
+                        session: session.to_owned(),
+                        is_this_boot: row.get::<_, i64>(0)? == self.database.boot,
                     })
                 },
             )
@@ -275,15 +275,14 @@ impl Events {
         connection: Option<ConnectionHandle>,
     ) -> rusqlite::Result<EventStream> {
         let after = self.replay_from(position.seq);
-        if self.cross_stream
-            && let Some(session) = &position.session
-        {
+        if self.cross_stream {
             let id = self.database.lock().query_row(
                 "SELECT id FROM event WHERE stream = ?1 AND seq = ?2",
                 params![position.stream, after],
                 |row| row.get(0),
             );
             let after = id.optional()?.unwrap_or(0);
+            let session = &position.session;
             return Ok(self.tail(Scope::Session, session, after, 0, connection));
         }
         Ok(self.follow(&position.stream, after, connection))

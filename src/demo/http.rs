@@ -110,10 +110,8 @@ impl HttpState {
     }
 
     async fn resume(&self, event: &str, session: &str) -> Option<Response> {
-        let position = match self.events.find(event) {
-            Ok(position) => {
-                position.filter(|position| position.session.as_deref() == Some(session))
-            }
+        let position = match self.events.find(event, session) {
+            Ok(position) => position,
             Err(error) => {
                 tracing::error!(%error, "could not look up an event id");
                 return Some(StatusCode::INTERNAL_SERVER_ERROR.into_response());

@@ -240,8 +240,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let position = self.events.find(&last_event_id).map_err(store_error)?;
-        let position = match position.filter(|position| position.session.as_deref() == Some(id)) {
+        let position = self.events.find(&last_event_id, id).map_err(store_error)?;
+        let position = match position {
             Some(position) => position,
             // Cross-stream replay covers the whole session for an id that names no stream, such as initialize's.
             None if self.events.cross_stream => EventPosition::session_start(id),

@@ -13,7 +13,7 @@ use crate::{
         environment::{block_on, runtime},
         json as documents, log,
     },
-    domain::{CutOutcome, IfCut, SessionDriver, SessionEvent, Task, Wall, text},
+    domain::{IfCut, SessionDriver, SessionEvent, Task, Wall, text},
     engine::{
         Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, SessionPurpose,
         detach, inherit, keeper_status, leave_terminal, relay, run_trial, stop_keeper,
@@ -98,8 +98,7 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
         return Err(CliError::new(code::CANNOT_SAVE, message));
     }
     let tasks = Reader::open(&context.paths).and_then(|mut it| it.tasks(ListFilter::default()));
-    let is_lost =
-        |task: &&Task| IfCut::of_task(task).is_some_and(|it| it.outcome() == CutOutcome::Lost);
+    let is_lost = |task: &&Task| IfCut::of_task(task).is_some_and(|it| it.is_lost());
     let lost = tasks.iter().flatten().filter(is_lost);
     let lost: Vec<&str> = lost.map(|task| task.id.as_str()).collect();
     let found = stop_keeper(&context.paths)?;

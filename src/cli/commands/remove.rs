@@ -10,7 +10,7 @@ use crate::{
         context::must_confirm,
         live_session::request_each,
     },
-    domain::{CutOutcome, Era, IfCut, ProtocolVersion, SessionRequest, Status, Task, text},
+    domain::{Era, IfCut, ProtocolVersion, SessionRequest, Status, Task, text},
     store::ListFilter,
 };
 
@@ -76,7 +76,7 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
     let mut is_loss = false;
     for task in tasks {
         let id = &task.id;
-        let lost = IfCut::of_task(task).filter(|it| it.outcome() == CutOutcome::Lost);
+        let lost = IfCut::of_task(task).filter(IfCut::is_lost);
         if let Some(if_cut) = lost.filter(|_| !task.is_queued()) {
             let why = if_cut.reason.message();
             context.warn(format!("removing {id} would lose the call: {why}"));

@@ -126,11 +126,9 @@ impl TaskRow {
     fn is_streaming(&self) -> bool {
         let control = self.view.task.control;
         let is_resuming = control.is_some_and(|asked| asked.what == ControlKind::Resuming);
-        let is_connected = matches!(
-            self.view.contact,
-            Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
-        );
-        self.is_running() && !is_resuming && is_connected
+        let contact = &self.view.contact;
+        let is_current = contact.is_connected() || *contact == Connectivity::Idle;
+        self.is_running() && !is_resuming && is_current
     }
 
     /// The group that its status calls for.
@@ -157,11 +155,7 @@ impl TaskRow {
 
     /// Whether it runs and its stream is open, so that its bar moves.
     pub fn is_moving(&self) -> bool {
-        self.is_running()
-            && matches!(
-                self.view.contact,
-                Connectivity::Live { .. } | Connectivity::Quiet { .. }
-            )
+        self.is_running() && self.view.contact.is_connected()
     }
 }
 

@@ -288,6 +288,11 @@ impl Connectivity {
         self.into()
     }
 
+    /// Whether a stream is open, or the server was polled recently.
+    pub fn is_connected(&self) -> bool {
+        matches!(self, Self::Live { .. } | Self::Quiet { .. })
+    }
+
     /// Why the server can't be reached; not sanitized.
     pub fn why(&self) -> Option<&str> {
         match self {

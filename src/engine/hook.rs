@@ -135,11 +135,7 @@ impl Hooks {
         // While the server is only asked again, nothing has changed.
         let attempt = view.task.attempt();
         let is_out = attempt.is_some_and(|attempt| attempt.phase == Phase::Open);
-        let is_heard = matches!(
-            view.contact,
-            Connectivity::Live { .. } | Connectivity::Quiet { .. }
-        );
-        if is_out && is_heard || view.task.notify_reason().is_some() {
+        if is_out && view.contact.is_connected() || view.task.notify_reason().is_some() {
             self.needs_login.remove(id);
         } else if view.contact == Connectivity::NeedsLogin
             && self.needs_login.insert(id.clone())

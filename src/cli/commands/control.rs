@@ -262,11 +262,7 @@ fn check_view(
         }
         (ControlKind::Resuming, Status::Running) if before.status != Status::Paused => {
             // Finding it takes a connection; without one the time limit above decides.
-            let is_connected = matches!(
-                view.contact,
-                Connectivity::Live { .. } | Connectivity::Quiet { .. }
-            );
-            return is_connected.then(|| {
+            return view.contact.is_connected().then(|| {
                 (
                     code::OK,
                     format!("{id} is already running and connected; nothing to resume"),

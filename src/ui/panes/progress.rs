@@ -136,10 +136,8 @@ fn with_last(
 fn running(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> ProgressCell {
     let theme = Theme::of(state.setup.look);
     let task = &task_row.view.task;
-    let is_stale = !matches!(
-        task_row.view.contact,
-        Connectivity::Live { .. } | Connectivity::Quiet { .. } | Connectivity::Idle
-    );
+    let contact = &task_row.view.contact;
+    let is_stale = !contact.is_connected() && *contact != Connectivity::Idle;
     let role = if is_stale || task.status == Status::Paused {
         Role::Waiting
     } else {

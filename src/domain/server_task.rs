@@ -73,7 +73,8 @@ pub struct ServerTask {
     pub state: TaskState,
     /// `statusMessage`, not sanitized.
     pub message: Option<String>,
-    /// When longhaul first saw it. Its time to live counts from here, because the server's clock may differ.
+    /// When it began: when longhaul first saw it, because the server's clock may differ. For an imported task, when the
+    /// server created it. Its time to live counts from here.
     pub since: Wall,
     /// How long the server keeps it after its creation, in milliseconds; `None` if unlimited.
     pub ttl_ms: Option<u64>,

@@ -154,7 +154,7 @@ impl ServerTaskPoll {
 pub(super) fn made(
     shape: &TaskObject,
     kind: TaskKind,
-    now: Wall,
+    since: Wall,
     is_bound: Option<bool>,
 ) -> ServerTask {
     ServerTask {
@@ -162,7 +162,7 @@ pub(super) fn made(
         kind,
         state: TaskState::Working,
         message: None,
-        since: now,
+        since,
         ttl_ms: shape.ttl_ms,
         poll_ms: shape.poll_ms,
         is_bound: is_bound.filter(|_| kind == TaskKind::Core),

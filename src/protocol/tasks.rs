@@ -13,7 +13,7 @@ use super::{
     decode::{bounded_name, introduction, page, server_info},
     encode::TASKS,
 };
-use crate::domain::{Era, TaskKind, TaskState, text};
+use crate::domain::{Era, TaskKind, TaskState, Wall, text};
 
 /// Maximum number of input requests in a message and of revisions of a server; real servers have far fewer.
 const MAX_ITEMS: usize = 64;
@@ -79,6 +79,8 @@ pub struct TaskObject {
     pub ttl_ms: Option<u64>,
     /// Suggested poll interval in milliseconds.
     pub poll_ms: Option<u64>,
+    /// `createdAt`, by the server's clock.
+    pub created_at: Option<Wall>,
     /// `lastUpdatedAt` as sent.
     pub updated: Option<String>,
     /// All its open input requests (extension only).
@@ -100,6 +102,7 @@ struct RawTask<'a> {
     ttl_ms: Option<Value>,
     poll_interval: Option<Value>,
     poll_interval_ms: Option<Value>,
+    created_at: Option<Value>,
     last_updated_at: Option<Value>,
     #[serde(borrow)]
     input_requests: Option<&'a RawValue>,
@@ -125,6 +128,7 @@ impl From<RawTask<'_>> for TaskObject {
                 }),
             ttl_ms: raw.ttl_ms.or(raw.ttl).as_ref().and_then(milliseconds),
             poll_ms: poll.as_ref().and_then(milliseconds),
+            created_at: string(raw.created_at).and_then(|text| Wall::parse_rfc3339(&text)),
             updated: string(raw.last_updated_at).map(bounded_name),
             input_requests: raw
                 .input_requests

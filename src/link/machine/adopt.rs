@@ -260,7 +260,9 @@ impl Link {
         task.resumability.task = !attempt.is_of_process;
         task.start_attempt(attempt);
         task.server_task_id = Some(shape.id.clone());
-        task.server_task = Some(made(&shape, kind, now.wall, self.record.binds_tasks));
+        // Its time to live began before it was imported.
+        let since = shape.created_at.map_or(now.wall, |at| at.min(now.wall));
+        task.server_task = Some(made(&shape, kind, since, self.record.binds_tasks));
         debug_assert_eq!(task.status, Status::Running);
         let mut active = ActiveTask::new(now, task, Vec::new(), &self.saver.unsaved);
         if let Some(task) = &active.task.server_task {

@@ -95,9 +95,10 @@ impl Link {
         let ExchangeEvent::Event { data, .. } = arrival else {
             return false;
         };
-        let request_id = self.tasks.get(id).and_then(ActiveTask::request_id);
+        let active = self.tasks.get(id);
+        let request_id = active.and_then(|active| Some(active.request_id()?.to_owned()));
         if let (Some(error), Some(request_id)) = (protocol::error_without_id(data), request_id) {
-            self.responded(&request_id.to_owned(), Err(error));
+            self.responded(&request_id, Err(error));
             return true;
         }
         if let Some(in_flight) = self.in_flight.get_mut(exchange) {

@@ -280,8 +280,10 @@ impl Link {
     fn refusal_of(&self, active: &ActiveTask) -> Option<String> {
         let name = &self.record.name;
         let Some(tool) = self.tool_of(active) else {
-            // An agent's call gets the server's own answer.
-            if self.record.tools.is_empty() || active.task.caller.is_some() {
+            // An agent's call gets the server's own answer, and so does one in a revision whose list may be another one.
+            let asked = active.task.options.protocol;
+            let is_elsewhere = asked.is_some_and(|asked| asked != self.session_version());
+            if self.record.tools.is_empty() || active.task.caller.is_some() || is_elsewhere {
                 return None;
             }
             let known = self.record.tools.iter().map(|tool| &tool.name).join(", ");

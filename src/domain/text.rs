@@ -119,6 +119,11 @@ fn clean(text: &str, keep_lines: bool) -> Cow<'_, str> {
                 '\r' if grapheme.len() > 1 => {}
                 '\n' | '\r' if !keep_lines => out.push(' '),
                 '\t' => out.push_str(if keep_lines { "    " } else { " " }),
+                // A flag, as its two letters: terminals and tmux disagree about its cells, and leave parts behind.
+                '\u{1F1E6}'..='\u{1F1FF}' => {
+                    out.extend(('A'..='Z').nth(letter as usize - 0x1F1E6));
+                    drawn += 1;
+                }
                 _ if index > MAX_MARKS_PER_GRAPHEME => {
                     out.push(MARK);
                     break;
@@ -606,6 +611,7 @@ mod tests {
             ("\u{2764}\u{FE0F}\u{200D}\u{1F525}!", "\u{2764}!"),
             ("\u{1F469}\u{200D}a", "\u{1F469}\u{FFFD}a"),
             ("a\u{200D}b", "a\u{FFFD}b"),
+            ("\u{1F1E9}\u{1F1EA}!", "DE!"),
             // One selector only chooses a style; more of them could hide text.
             ("\u{26A0}\u{FE0F} hot", "\u{26A0} hot"),
             ("\u{26A0}\u{FE0F}\u{FE01} hot", "\u{26A0}\u{FFFD} hot"),

@@ -24,6 +24,16 @@ pub(super) fn begin(state: &State, from: Wall, until: Wall, asleep: bool) -> Awa
     }
 }
 
+/// The first read of the session file has only the newest tasks; the others follow.
+pub(super) fn note_older(state: &mut State, task: &Task) {
+    if let Some(away) = state.away.as_mut().filter(|away| !away.asleep)
+        && task.created_at < away.until
+        && !task.end.is_seen
+    {
+        away.open.insert(task.id.clone());
+    }
+}
+
 /// `6 h 21 min`: an absence, to the minute.
 fn long(span: Duration) -> String {
     let minutes = (span.as_secs() + 30) / 60;
@@ -37,7 +47,11 @@ fn long(span: Duration) -> String {
 /// The banner's text, and a shorter form; `None` without an absence.
 pub fn away_lines(state: &State) -> Option<[String; 2]> {
     let away = state.away.as_ref()?;
-    let learned_by = away.until.after(CATCH_UP);
+    // A keeper that ran all the time has nothing to catch up on.
+    let learned_by = match state.session.driver {
+        Some(driver) if !away.asleep => driver.since.after(CATCH_UP).max(away.until),
+        _ => away.until.after(CATCH_UP),
+    };
     let tasks = away.open.iter().filter_map(|id| state.tasks.get(id));
     let tasks = tasks.map(|task_row| &task_row.view.task);
     let has_happened = |task: &&Task| {

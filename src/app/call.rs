@@ -170,7 +170,7 @@ impl CallForm {
     }
 
     /// Takes over a changed definition of the tool, keeping the input. What no longer has a field is shown as JSON.
-    fn change_tool(&mut self, tool: Tool) {
+    pub(super) fn change_tool(&mut self, tool: Tool) {
         let input = self.read().unwrap_or_default();
         let (old, raw) = (std::mem::take(&mut self.fields), self.raw.take());
         self.set_tool(tool, None);

@@ -79,3 +79,10 @@ pub struct DetailPane {
     /// The task to print once its result has been read.
     pub(super) prints: Option<TaskId>,
 }
+
+impl DetailPane {
+    /// Shows another text, from its start or, for a log, from its end. A search belongs to one text.
+    pub(super) fn restart(&mut self) {
+        (self.scroll, self.is_following, self.search) = (0, true, None);
+    }
+}

@@ -185,8 +185,7 @@ fn place_cursor(state: &mut State) {
         }
         state.list.cursor_row = nearest.unwrap_or(0);
         state.list.cursor = next;
-        state.detail.scroll = 0;
-        state.detail.is_following = true;
+        state.detail.restart();
     }
     keep_in_sight(state);
 }
@@ -237,8 +236,7 @@ pub(super) fn move_to(state: &mut State, line: usize) {
         return;
     };
     if state.list.cursor.as_ref() != Some(&id) {
-        state.detail.scroll = 0;
-        state.detail.is_following = true;
+        state.detail.restart();
         // The row that the cursor leaves may not match any more.
         state.list.refresh.is_order_stale |= state.list.kept.is_some();
     }

@@ -104,6 +104,8 @@ pub struct State {
     pub timeline: Timeline,
     /// The server in the tools pane.
     pub tools_of: Option<ServerName>,
+    /// The pane from which the tools were opened.
+    pub(super) tools_from: Pane,
     /// The layers over the screen.
     pub dialogs: Dialogs,
     /// Toasts, the log of messages and the reply to the last key.

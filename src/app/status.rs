@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, Wall, text};
+use std::sync::Arc;
+
+use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, TaskView, Wall, text};
 
 use super::{
     ExitWhen, Overlay, Stage, State,
@@ -41,7 +43,13 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (message, Attention::Pressing);
     }
     if let Some(frozen) = &state.frozen {
-        let held = text::plural(frozen.held.len(), "task");
+        // A sign of life is no change.
+        let is_changed = |view: &&Arc<TaskView>| {
+            let shown = state.task(&view.task.id).map(|it| &it.view.task);
+            shown.is_none_or(|shown| shown.updated_at != view.task.updated_at)
+        };
+        let changed = frozen.held.values().filter(is_changed).count();
+        let held = text::plural(changed, "task");
         let at = state.clock_seconds(frozen.at.wall);
         let key = state.key(Action::Freeze);
         let message = format!("display frozen at {at}; {held} changed ({key} to unfreeze)");

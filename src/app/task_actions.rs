@@ -222,9 +222,8 @@ pub(super) fn run_again(state: &mut State, id: &TaskId, changed: Vec<TypedArgume
     let task = task_row.view.task.clone();
     let is_changed = !changed.is_empty();
     let mut form = CallForm::from_task(state, &task, changed);
-    if form.tool.is_none() {
-        request_tools(state, &task.server);
-    }
+    // The tool may have changed since its server was asked.
+    request_tools(state, &task.server);
     if !is_changed {
         restore_draft(state, &mut form);
     }

@@ -106,6 +106,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
             // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }
+        away::note_older(state, &view.task);
         add_task(state, view);
         is_asked_for = state.list.wanted.as_ref() == Some(&id)
             || state.list.rows.is_empty()

@@ -112,7 +112,14 @@ impl<'b> Region<'b> {
     /// Draws a dim note at the right end of a row, and returns its first column.
     pub(crate) fn put_note<'t>(&mut self, y: u16, note: impl Into<Cow<'t, str>>) -> u16 {
         let note = self.theme.span(note, Role::Dim);
-        self.put_right(self.area.width, y, note)
+        let x = self.put_right(self.area.width, y, note);
+        let cell = (self.area.x + x.saturating_sub(1), self.area.y + y);
+        // The note covers the end of a long line.
+        if x > 0 && self.buffer.cell(cell).is_some_and(|it| it.symbol() != " ") {
+            let cut = self.theme.span(self.theme.glyphs.more, Role::Dim);
+            self.put(x - 1, y, cut);
+        }
+        x
     }
 
     /// Notes in the last row how many lines follow.
@@ -120,13 +127,7 @@ impl<'b> Region<'b> {
         if self.area.height > 0 && below > 0 {
             let y = self.area.height - 1;
             let more = format!(" {} more {}", grouped(below), self.theme.glyphs.arrows[1]);
-            let x = self.put_note(y, more);
-            let cell = (self.area.x + x.saturating_sub(1), self.area.y + y);
-            // The note covers the end of a long line.
-            if x > 0 && self.buffer.cell(cell).is_some_and(|it| it.symbol() != " ") {
-                let cut = self.theme.span(self.theme.glyphs.more, Role::Dim);
-                self.put(x - 1, y, cut);
-            }
+            self.put_note(y, more);
         }
     }
 

@@ -77,9 +77,9 @@ impl CallForm {
         form
     }
 
-    /// Turns JSON into fields once the tool's schema is known.
+    /// Turns JSON into fields once the tool's schema is known, or has changed.
     pub(in crate::app) fn on_tools(&mut self, state: &State) {
-        if self.stage != Stage::Form || self.tool.is_some() {
+        if self.stage != Stage::Form {
             return;
         }
         let server = self.server.as_ref();
@@ -98,6 +98,14 @@ impl CallForm {
             }
             return;
         };
+        if let Some(known) = &self.tool {
+            if known.input_schema != tool.input_schema {
+                let words = format!("{} has changed; check its arguments", tool.name);
+                self.change_tool(tool);
+                self.errors = vec![words];
+            }
+            return;
+        }
         let origin = self.origin.as_ref();
         let initial = match origin {
             Some(id) => state

@@ -164,13 +164,11 @@ fn change_list(state: &mut State, action: Action) -> bool {
         }
         Action::Sort => {
             state.list.sort = next_of(SortKey::ALL, state.list.sort);
-            select::arrange(state);
-            state.reply(format!("sorted by {}", state.list.sort.label()));
+            sort(state);
         }
         Action::Reverse => {
-            let order = toggle(&mut state.list.is_reversed, ["reversed", "not reversed"]);
-            select::arrange(state);
-            state.reply(format!("sorted by {}, {order}", state.list.sort.label()));
+            state.list.is_reversed = !state.list.is_reversed;
+            sort(state);
         }
         Action::Mark => {
             if let Some(id) = state.list.cursor.clone() {
@@ -187,6 +185,16 @@ fn change_list(state: &mut State, action: Action) -> bool {
 }
 
 /// Turns an option on or off; returns what belongs to its new value.
+fn sort(state: &mut State) {
+    select::arrange(state);
+    let order = if state.list.is_reversed {
+        ", reversed"
+    } else {
+        ""
+    };
+    state.reply(format!("sorted by {}{order}", state.list.sort.label()));
+}
+
 fn toggle<T>(option: &mut bool, [on, off]: [T; 2]) -> T {
     *option = !*option;
     if *option { on } else { off }

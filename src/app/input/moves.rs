@@ -128,8 +128,7 @@ pub(super) fn turn_tab(state: &mut State, by: isize) {
 pub(in crate::app) fn show_tab(state: &mut State, tab: Tab) {
     if state.detail.tab != tab {
         state.detail.tab = tab;
-        state.detail.scroll = 0;
-        state.detail.is_following = true;
+        state.detail.restart();
     }
 }
 
@@ -205,7 +204,7 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
 }
 
 pub(in crate::app) fn show_tools(state: &mut State, server: ServerName) {
-    state.pane = Pane::Tools;
+    (state.pane, state.tools_from) = (Pane::Tools, Pane::Tasks);
     if state.tools_of.as_ref() != Some(&server) {
         state.cursors[0] = 0;
     }

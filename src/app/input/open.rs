@@ -28,6 +28,7 @@ pub(super) fn open(state: &mut State) {
             Some(server) => {
                 let name = server.name.clone();
                 show_tools(state, name);
+                state.tools_from = Pane::Servers;
             }
             None => no_server(state),
         },
@@ -114,7 +115,9 @@ fn open_tool(state: &mut State) {
 
 /// Esc: goes back one step, but never quits.
 pub(super) fn back(state: &mut State) {
-    if state.pane != Pane::Tasks {
+    if state.pane == Pane::Tools && state.tools_from == Pane::Servers {
+        state.pane = Pane::Servers;
+    } else if state.pane != Pane::Tasks {
         to_tasks(state);
     } else if state.detail.focus == Focus::Detail || state.detail.is_zoomed {
         // The search ends when its pane closes.

@@ -638,6 +638,22 @@ fn the_first_screen_counts_from_the_first_task() {
     });
     let drawn = screen.draw_text();
     assert!(drawn.contains("away (3 min): 1 completed"), "{drawn}");
+    // The first read has only the newest tasks. What ends in front of the user is no news.
+    let older = task("bbbbbb", "lab", "echo", "{}", 4 * MINUTE);
+    screen.news(settled(older, Status::Completed, 2 * MINUTE));
+    let mut now = task("cccccc", "lab", "echo", "{}", 3 * MINUTE);
+    screen.news(now.clone());
+    now.task.status = Status::Completed;
+    now.task.end.settled_at = Some(Wall(screen.now.wall.0 + 5_000));
+    screen.news(now);
+    screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
+        pid: 7,
+        is_us: false,
+        is_keeper: true,
+        since: ago(2 * MINUTE),
+    })));
+    let drawn = screen.draw_text();
+    assert!(drawn.contains("away (3 min): 2 completed"), "{drawn}");
 }
 
 #[test]
@@ -1128,13 +1144,55 @@ fn the_screen_wakes_only_for_what_changes() {
 }
 
 #[test]
+fn sorting_says_whether_it_is_reversed() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc S");
+    assert!(
+        answer(&screen).ends_with(", reversed"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("s");
+    assert!(
+        answer(&screen).ends_with(", reversed"),
+        "{}",
+        answer(&screen)
+    );
+    screen.keys("S");
+    assert!(!answer(&screen).contains("reversed"), "{}", answer(&screen));
+}
+
+#[test]
+fn esc_returns_from_the_tools_of_a_server_to_the_servers() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc 3 enter esc");
+    assert_eq!(screen.state.pane, Pane::Servers);
+    screen.keys("2 esc");
+    assert_eq!(screen.state.pane, Pane::Tasks);
+}
+
+#[test]
+fn a_search_ends_with_its_text() {
+    let mut screen = Screen::morning(WIDE, colour());
+    screen.keys("esc").go_to("q7m2xk");
+    screen.keys("enter ] /").type_in("e").keys("enter");
+    assert!(screen.state.detail.search.is_some());
+    screen.keys("]");
+    assert_eq!(screen.state.detail.search, None);
+}
+
+#[test]
 fn a_frozen_display_applies_updates_when_it_resumes() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.keys("esc Z");
     let mut view = morning().remove(3);
+    news(&mut screen, view.clone());
+    assert!(screen.draw().contains("0 tasks changed"), "a sign of life");
     view.task.progress = progress(45.0, Some(50.0), None);
+    view.task.updated_at = Wall(screen.now.wall.0 + 1);
     news(&mut screen, view);
     assert!(screen.draw().contains("30/50"));
+    assert!(screen.draw().contains("1 task changed"));
     assert!(screen.draw().contains("FROZEN"));
     screen.keys("Z");
     assert!(screen.draw().contains("45/50"));

@@ -28,7 +28,9 @@ const SCENES: &[Scene] = &[
     ("list_frozen", |size, look| {
         let mut screen = pressed(size, look, "esc Z");
         screen.wait(5_000);
-        news(&mut screen, morning().remove(3));
+        let mut view = morning().remove(3);
+        view.task.updated_at = screen.now.wall;
+        news(&mut screen, view);
         screen
     }),
     ("list_needs_you_only", |size, look| {

@@ -3,7 +3,7 @@
 use crate::{
     domain::{LostReason, Status, TaskId, UnknownReason, text},
     link::{
-        ActiveTask, ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
+        ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
         in_flight::no_message, stream_state::SLOW_POLL,
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming},

@@ -88,7 +88,7 @@ pub use question::{Button, QuestionForm};
 pub use select::first_line;
 pub use server_needs::{server_needs, waits_for};
 pub use session::{RequestPurpose, SessionInfo, SessionRequests};
-pub use state::{Away, Frozen, Pane, State, Tools, pane_scope};
+pub use state::{Away, Frozen, Pane, State, Tools, ToolsPane, pane_scope};
 pub use status::{Attention, attention, retry_phrase, scope, time_left, until_phrase};
 pub use task_row::{Group, TaskRow};
 pub use timeline::Timeline;

@@ -24,6 +24,15 @@ use super::{
     totals::TaskTotals,
 };
 
+/// What the tools pane shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolsPane {
+    /// The server whose tools are listed.
+    pub server: Option<ServerName>,
+    /// The pane from which it was opened.
+    pub(super) from: Pane,
+}
+
 /// The panes behind `1` to `5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pane {
@@ -102,10 +111,8 @@ pub struct State {
     pub cursors: [usize; 3],
     /// The timeline pane.
     pub timeline: Timeline,
-    /// The server in the tools pane.
-    pub tools_of: Option<ServerName>,
-    /// The pane from which the tools were opened.
-    pub(super) tools_from: Pane,
+    /// The tools pane.
+    pub tools_pane: ToolsPane,
     /// The layers over the screen.
     pub dialogs: Dialogs,
     /// Toasts, the log of messages and the reply to the last key.

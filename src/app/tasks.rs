@@ -106,7 +106,6 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
             // It may start and end between two snapshots; its end is announced anyway.
             before = Some((Group::Running, Status::Running));
         }
-        away::note_older(state, &view.task);
         add_task(state, view);
         is_asked_for = state.list.wanted.as_ref() == Some(&id)
             || state.list.rows.is_empty()
@@ -135,6 +134,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
 }
 
 fn add_task(state: &mut State, view: Arc<TaskView>) {
+    away::note_older(state, &view.task);
     let id = view.task.id.clone();
     if let Some(caller) = &view.task.caller {
         state.list.callers.insert(caller.label());

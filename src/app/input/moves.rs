@@ -59,7 +59,7 @@ pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
         Pane::Tasks => state.list.rows.len(),
         Pane::Tools => {
-            let server = state.tools_of.as_ref();
+            let server = state.tools_pane.server.as_ref();
             let tools = server.and_then(|server| state.tools.get(server));
             tools.map_or(0, |tools| tools.list.len())
         }
@@ -196,7 +196,7 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
     if pane == Pane::Tools {
         let of_task = state.selected_server();
         let first = || state.servers.first().map(|server| server.name.clone());
-        let server = state.tools_of.clone().or(of_task).or_else(first);
+        let server = state.tools_pane.server.clone().or(of_task).or_else(first);
         if let Some(server) = server {
             show_tools(state, server);
         }
@@ -204,15 +204,15 @@ pub(in crate::app) fn show(state: &mut State, pane: Pane) {
 }
 
 pub(in crate::app) fn show_tools(state: &mut State, server: ServerName) {
-    (state.pane, state.tools_from) = (Pane::Tools, Pane::Tasks);
-    if state.tools_of.as_ref() != Some(&server) {
+    (state.pane, state.tools_pane.from) = (Pane::Tools, Pane::Tasks);
+    if state.tools_pane.server.as_ref() != Some(&server) {
         state.cursors[0] = 0;
     }
     let is_known = state.tools.get(&server).is_some_and(|tools| tools.is_known);
     if !is_known || is_reachable(state, &server) {
         request_tools(state, &server);
     }
-    state.tools_of = Some(server);
+    state.tools_pane.server = Some(server);
 }
 
 /// The matches of the search as scroll positions, in ascending order.

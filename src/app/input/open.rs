@@ -28,7 +28,7 @@ pub(super) fn open(state: &mut State) {
             Some(server) => {
                 let name = server.name.clone();
                 show_tools(state, name);
-                state.tools_from = Pane::Servers;
+                state.tools_pane.from = Pane::Servers;
             }
             None => no_server(state),
         },
@@ -95,7 +95,7 @@ fn open_task(state: &mut State) {
 }
 
 fn open_tool(state: &mut State) {
-    let chosen = state.tools_of.clone().and_then(|server| {
+    let chosen = state.tools_pane.server.clone().and_then(|server| {
         let tools = state.tools.get(&server)?;
         Some((server, tools.list.get(state.cursors[0])?.clone()))
     });
@@ -115,7 +115,7 @@ fn open_tool(state: &mut State) {
 
 /// Esc: goes back one step, but never quits.
 pub(super) fn back(state: &mut State) {
-    if state.pane == Pane::Tools && state.tools_from == Pane::Servers {
+    if state.pane == Pane::Tools && state.tools_pane.from == Pane::Servers {
         state.pane = Pane::Servers;
     } else if state.pane != Pane::Tasks {
         to_tasks(state);

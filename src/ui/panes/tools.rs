@@ -29,7 +29,7 @@ pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> 
 /// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.
 pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
     let theme = region.theme;
-    let Some(server) = &state.tools_of else {
+    let Some(server) = &state.tools_pane.server else {
         let key = state.key(Action::AddServer);
         let help = format!("Press {key} to add one by URL.");
         region.put(1, 1, theme.span("No servers yet.", Role::Strong));
@@ -138,7 +138,11 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
     let hints = tool.hints();
     if !hints.is_empty() {
         // The server's claim, which longhaul can't verify.
-        let name = state.tools_of.as_ref().map_or("", ServerName::as_str);
+        let name = state
+            .tools_pane
+            .server
+            .as_ref()
+            .map_or("", ServerName::as_str);
         let line = format!("{name} says: {}", hints.join(", "));
         lines.push(theme.span(line, Role::Dim).into());
     }
@@ -154,7 +158,7 @@ pub(in crate::ui) fn about_tool(region: &mut Region<'_>, state: &State, tool: &T
         line.push_span(theme.span(details, Role::Dim));
         lines.push(line);
     }
-    let impact = if_cut(state, state.tools_of.as_ref(), tool);
+    let impact = if_cut(state, state.tools_pane.server.as_ref(), tool);
     lines.push(Line::default());
     lines.push(Line::from(vec![
         theme.span("if cut: ", Role::Dim),

@@ -1415,7 +1415,7 @@ fn the_palette_acts_on_named_tasks_or_explains_why_not() {
     }
     assert_eq!(typed("watch pd").state.list.cursor, Some(id("pd6xw8")));
     assert_eq!(
-        typed("tools -s ci").state.tools_of,
+        typed("tools -s ci").state.tools_pane.server,
         Some(ServerName::new("ci"))
     );
     for (line, words) in [

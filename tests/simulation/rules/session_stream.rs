@@ -164,7 +164,7 @@ fn a_call_is_not_given_the_roots_of_other_hosts() {
         .sent
         .iter()
         .filter_map(|(_, _, request)| match &request.method {
-            Method::Post { body, .. } if body.contains("-32601") => Some(body.to_string()),
+            Method::Post { body, .. } if body.contains("-32601") => Some(body.clone()),
             _ => None,
         })
         .collect();

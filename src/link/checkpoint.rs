@@ -232,7 +232,7 @@ impl Follow {
         let last = self.last.as_ref();
         let is_over =
             last.is_some_and(|it| it.is_finished() || it.is_cancelled() || it.has_stopped());
-        tells_steps && self.moves > 0 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
+        tells_steps && self.moves > 1 || is_over && now.since(self.moved_at) >= STANDS_AT_LEAST
     }
 
     /// Takes a reading and applies the checkpoint rule: follow what advances, call again only what has stopped.

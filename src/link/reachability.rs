@@ -223,15 +223,8 @@ impl Reachability {
 
     /// Whether connections were refused after `seen` and so lately that a lost session means a restarted server.
     pub(super) fn was_refused_lately(&self, now: Stamp, seen: Mono) -> bool {
-        self.was_refused_since(seen)
-            && self
-                .refused_at
-                .is_some_and(|at| now.mono.since(at) < RESTART_MEMORY)
-    }
-
-    /// Whether connections were refused after `seen`.
-    pub(super) fn was_refused_since(&self, seen: Mono) -> bool {
-        self.refused_at.is_some_and(|at| at >= seen)
+        self.refused_at
+            .is_some_and(|at| at >= seen && now.mono.since(at) < RESTART_MEMORY)
     }
 
     /// Takes one automatic request from the budget, or says when there will be one.

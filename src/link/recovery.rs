@@ -75,6 +75,10 @@ pub(super) struct Recovery {
     pub(super) tries: u32,
     /// Resumes in a row that ended without anything new.
     pub(super) empty_resumes: u32,
+    /// Those of them whose stream the server closed.
+    pub(super) closed_empty: u32,
+    /// Whether a connection was refused since the last news: the server may have been restarted.
+    pub(super) was_refused: bool,
     /// How often the stream was requested again because of its silence.
     pub(super) silences: u32,
     pub(super) probe: ReplayProbe,
@@ -101,6 +105,7 @@ impl Recovery {
     /// The stream has delivered something new, so it is no longer in doubt.
     pub(super) fn succeeded(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
+        (self.closed_empty, self.was_refused) = (0, false);
         self.probe_result = ProbeResult::None;
         (self.rechecked_at, self.is_replay_failing) = (None, false);
     }
@@ -108,6 +113,7 @@ impl Recovery {
     /// The call is sent again, on a stream of its own.
     pub(super) fn restart(&mut self) {
         (self.tries, self.empty_resumes, self.silences) = (0, 0, 0);
+        (self.closed_empty, self.was_refused) = (0, false);
         (self.disconnection, self.probe) = (None, ReplayProbe::Off);
     }
 
@@ -121,10 +127,11 @@ impl Recovery {
         count < SILENT_PROBES
     }
 
-    /// Whether the server has had nothing new on the stream for several resumes, although it may still replay it: a server
-    /// that was restarted with its event store does so, and nothing runs there any more.
+    /// Whether the server has had nothing new on the stream for several resumes, although it may still replay it, and
+    /// either closed it each time or may have been restarted: a server that kept its event store replays what has ended.
     pub(super) fn is_empty_for_long(&self) -> bool {
-        self.empty_resumes > EMPTIES_BEFORE_PROBE
+        self.closed_empty > EMPTIES_BEFORE_PROBE
+            || self.was_refused && self.empty_resumes > EMPTIES_BEFORE_PROBE
     }
 
     pub(super) fn has_failed_probe(&self) -> bool {

@@ -221,11 +221,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
-            // Its sender takes the request for answered, so nothing else comes.
-            (None, None) => Err(RpcError {
-                message: "the response has neither a result nor an error".to_owned(),
-                ..RpcError::default()
-            }),
+            (None, None) => return Some(Incoming::Unreadable),
         };
         return Some(Incoming::Response { id, outcome });
     };
@@ -583,27 +579,13 @@ mod tests {
     }
 
     #[test]
-    fn a_response_without_a_result_is_an_error() {
-        let message = one(r#"{"jsonrpc":"2.0","id":"a"}"#);
-        assert!(
-            matches!(
-                message,
-                Incoming::Response {
-                    outcome: Err(_),
-                    ..
-                }
-            ),
-            "{message:?}"
-        );
-    }
-
-    #[test]
     fn reports_unreadable_messages() {
         for data in [
             "[1]",
             "bare words",
             r#"{"id":"a","result":{}"#,
             r#"{"id":"a","id":"b","result":{}}"#,
+            r#"{"id":"a"}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1e999}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":NaN}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,

@@ -238,6 +238,9 @@ impl Link {
             ExchangeEvent::TooLarge { cap } => self.too_large(&in_flight, cap),
             ExchangeEvent::Refused(refusal) => self.exchange_refused(in_flight, *refusal),
             ExchangeEvent::NotSent { why, is_refused } => {
+                for active in self.tasks.values_mut() {
+                    active.recovery.was_refused |= is_refused;
+                }
                 self.mark_unreachable(why.clone(), is_refused, None);
                 self.unanswered(&in_flight, why, true);
             }

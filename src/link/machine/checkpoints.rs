@@ -16,6 +16,8 @@ use crate::{
 /// The wait between two readings of the list behind a silent stream, at least and at most: a quarter of the silence.
 const DOUBTS_APART: Duration = Duration::from_secs(10);
 const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
+/// A step may be this long where a stream brings nothing new and nothing else shows that the server was restarted.
+const SLOW_STEP: Duration = Duration::from_secs(300);
 /// The wait after a failed reading of the list.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -29,11 +31,13 @@ impl Link {
             && active.doubted_at().is_some_and(|at| now >= at)
         {
             let silence = now.since(active.activity.last_byte.mono);
-            let longest_step = active.activity.longest_step.max(silence);
-            let mut follow = Follow::new(now, longest_step);
-            let last_news = active.activity.last_news;
-            follow.is_restarted = self.reachability.was_refused_since(last_news);
-            active.follow = Some(follow);
+            let slow = if active.recovery.was_refused {
+                silence
+            } else {
+                silence.max(SLOW_STEP)
+            };
+            let longest_step = active.activity.longest_step.max(slow);
+            active.follow = Some(Follow::new(now, longest_step));
         }
     }
 
@@ -124,7 +128,6 @@ impl Link {
         let task = &active.task;
         let entry = checkpoint::find(&list, task.server_task_id.as_deref(), &task.tool).cloned();
         let mut is_live = active.stream != StreamState::None;
-        let is_open = matches!(active.stream, StreamState::Open { .. });
         let is_doubted =
             active.control.is_none() && active.doubted_at().is_some_and(|at| now.mono >= at);
         if is_live && active.control.is_none() && !is_doubted {
@@ -149,14 +152,9 @@ impl Link {
         };
         follow.next = Some(now.mono.after(pace));
         let has_moved = follow.moved_at > was_moved_at;
-        // A slow first step and a stream that is still open say more than a list that stands still.
-        let is_over = match verdict {
-            Verdict::Restarted => true,
-            Verdict::CallAgain => follow.is_restarted || tells_steps && !is_open,
-            _ => false,
-        };
         let is_empty = active.recovery.is_empty_for_long();
-        if is_doubted && (follow.belies_stream(now.mono, tells_steps) || is_over && is_empty) {
+        let is_over = is_empty && verdict == Verdict::CallAgain;
+        if is_doubted && (follow.belies_stream(now.mono, tells_steps) || is_over) {
             is_live = false;
             self.follow_instead(id);
         } else if !is_doubted {

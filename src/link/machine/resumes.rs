@@ -160,6 +160,7 @@ impl Link {
             // It replays, so the stream lives; there is only nothing new on it.
             active.recovery.probe_result = ProbeResult::None;
             active.recovery.empty_resumes += 1;
+            active.recovery.closed_empty += 1;
             let empty_resumes = active.recovery.empty_resumes;
             let times = empty_resumes.saturating_sub(EMPTIES_BEFORE_PROBE + 1);
             let wait = jittered(doubled(SLOW_POLL / 4, times, SLOW_POLL), &mut self.rng);

@@ -299,6 +299,7 @@ impl Link {
                 return self.replay_gone(id);
             }
             active.recovery.empty_resumes += 1;
+            active.recovery.closed_empty += u32::from(is_whole);
         }
         if is_resumable {
             self.ask_later(id);

@@ -174,7 +174,8 @@ fn waits_for_a_plain_call_without_ids_and_shows_quiet() {
 /// Lets seconds pass on a server that still replays the two known events of a call and closes each stream.
 fn pass_replaying(bench: &mut Bench, seconds: u32, list: impl Fn(u32) -> (&'static str, u32)) {
     let token = bench.view().task.attempts[0].token.clone();
-    let mut answered = 0;
+    let mut answered =
+        bench.gets().len() - usize::from(bench.link.task_of(bench.last_get().0).is_some());
     for second in 0..seconds {
         pass(bench, 1, |_| list(second));
         for (_, get, cursor) in bench.gets().split_off(answered) {
@@ -190,21 +191,35 @@ fn pass_replaying(bench: &mut Bench, seconds: u32, list: impl Fn(u32) -> (&'stat
 
 #[test]
 fn a_checkpoint_behind_a_replay_without_news_follows_the_checkpoint_rule() {
-    let ended = || {
+    let ended = |is_refused| {
         let mut bench = Bench::known();
         let (call, token) = bench.call("work");
         bench.step(call, "a", &token, 1);
         bench.step(call, "b", &token, 2);
         bench.bring(call, ExchangeEvent::Ended);
+        bench.secs(1);
+        let (get, _) = bench.last_get();
+        let why = "connection refused".to_owned();
+        bench.bring(get, ExchangeEvent::NotSent { why, is_refused });
+        bench.secs(5);
         bench
     };
-    let mut bench = ended();
+    let mut bench = ended(true);
     pass_replaying(&mut bench, 120, |_| ("running", 2));
-    assert_eq!(works(&bench), 2, "it stands still, so nothing runs");
-    let mut bench = ended();
+    assert_eq!(
+        works(&bench),
+        2,
+        "the server was restarted, and it stands still"
+    );
+    let mut bench = ended(false);
+    pass_replaying(&mut bench, 600, |_| ("running", 2));
+    assert_eq!(works(&bench), 1, "it may be a slow step");
+    pass_replaying(&mut bench, 600, |_| ("running", 2));
+    assert_eq!(works(&bench), 2, "it stands still for a quarter of an hour");
+    let mut bench = ended(false);
     pass_replaying(&mut bench, 120, |second| ("running", second));
     assert_eq!(works(&bench), 1, "it moves, so it is followed");
-    let mut bench = ended();
+    let mut bench = ended(false);
     pass_replaying(&mut bench, 120, |_| ("completed", 2));
     assert_eq!(works(&bench), 2, "its result is fetched");
 }

@@ -160,7 +160,14 @@ fn a_call_that_is_cancelled_and_repeated_at_once_runs_once() {
     // Before the host can know that the call has started.
     let params = json!({"requestId": call, "reason": "Request timed out"});
     host.notify("notifications/cancelled", &params);
-    let again = host.start_call("work", &json!({}));
+    let mut again = host.start_call("work", &json!({}));
+    host.wait(|message| message["method"] == "notifications/progress");
+    // The same for its repeats, which get the task of the first call.
+    for _ in 0..3 {
+        let params = json!({"requestId": again, "reason": "Request timed out"});
+        host.notify("notifications/cancelled", &params);
+        again = host.start_call("work", &json!({}));
+    }
     host.wait(|message| message["method"] == "notifications/progress");
     finish_steps(&kept);
     let result = host.response(again);

@@ -19,7 +19,7 @@ impl Driver<'_> {
         self.proxies.forget_gone(self.snapshots);
         self.publish_changes(now);
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
-        self.proxies.repeated(call, self.snapshots, held, now.wall)
+        self.proxies.earlier(call, self.snapshots, held, now.wall)
     }
 
     /// Carries out the repeated calls that waited for the proxies of an earlier driver.
@@ -244,7 +244,7 @@ impl Driver<'_> {
             let id = started.as_ref().or(repeated.as_ref());
             let id = id.unwrap_or(&call.id);
             self.snapshots.follow(reader, id);
-            self.proxies.collects(id, reader);
+            self.proxies.calls(&call.id, id, reader);
         }
         if let (Some(id), Some(caller)) = (&repeated, &call.caller) {
             let request_id = caller.request_id.clone();

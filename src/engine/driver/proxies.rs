@@ -38,11 +38,14 @@ pub(super) struct Proxies {
     next_roots: u64,
     /// The proxies that wait for the result of each call, or have it without a sign that their hosts have read it.
     collectors: BTreeMap<TaskId, BTreeSet<ReaderId>>,
+    /// The earlier calls that calls repeat, by the ids that the tasks of these would have.
+    repeated: BTreeMap<TaskId, TaskId>,
     /// The calls of proxies whose results nobody has collected.
     undelivered: BTreeSet<TaskId>,
     /// Until when the proxies of an earlier driver may come back, and say which results their hosts have.
     all_back_at: Mono,
-    /// Repeated calls that wait for that: the host that made the first call may already have its result.
+    /// Repeated calls that wait for that, and what became of them: the host that made the first call may already have its
+    /// result.
     held: Vec<(SessionRequestId, SessionRequest)>,
 }
 
@@ -82,9 +85,15 @@ impl Proxies {
         now < self.all_back_at
     }
 
-    /// Holds a repeated call until they are back.
-    pub(super) fn hold(&mut self, number: SessionRequestId, start: SessionRequest) {
-        self.held.push((number, start));
+    /// Holds a repeated call, or what became of one, until they are back.
+    pub(super) fn hold(&mut self, number: SessionRequestId, request: SessionRequest) {
+        self.held.push((number, request));
+    }
+
+    /// Whether the call that would get a task with this id is held.
+    pub(super) fn holds(&self, id: &TaskId) -> bool {
+        let is_it = |request: &SessionRequest| matches!(request, SessionRequest::Start(call) if call.id == *id);
+        self.held.iter().any(|(_, request)| is_it(request))
     }
 
     /// When held calls are due.
@@ -105,6 +114,20 @@ impl Proxies {
         let is_undelivered = |caller: &Caller| caller.delivered_at.is_none();
         let open = tasks.filter(|task| task.caller.as_deref().is_some_and(is_undelivered));
         self.undelivered.extend(open.map(|task| task.id.clone()));
+    }
+
+    /// A proxy made a call, and waits for the result of this task.
+    pub(super) fn calls(&mut self, call: &TaskId, id: &TaskId, reader: ReaderId) {
+        if call != id {
+            self.repeated.insert(call.clone(), id.clone());
+        }
+        self.collects(id, reader);
+    }
+
+    /// The task of a call, which may be that of an earlier one. A proxy knows only the id that it proposed until it hears
+    /// that the call was started.
+    pub(super) fn task_of(&self, call: TaskId) -> TaskId {
+        self.repeated.get(&call).cloned().unwrap_or(call)
     }
 
     /// A proxy waits for the result of a call.
@@ -235,6 +258,8 @@ impl Proxies {
             waiting.retain(|reader| readers.contains(reader));
             !waiting.is_empty()
         });
+        let undelivered = &self.undelivered;
+        self.repeated.retain(|_, id| undelivered.contains(id));
         for asked in self.roots.values_mut() {
             asked.waiting.retain(|reader| readers.contains(reader));
         }
@@ -258,7 +283,7 @@ impl Proxies {
 
     /// The call that this one repeats: the same host asked the same before, gave up, and never got the result. `held` finds
     /// a task that was started a moment ago and is not published yet.
-    pub(super) fn repeated<'l>(
+    pub(super) fn earlier<'l>(
         &self,
         call: &NewCall,
         snapshots: &Snapshots,

@@ -86,11 +86,17 @@ impl Driver<'_> {
         ))
     }
 
-    pub(super) fn ask(&mut self, number: SessionRequestId, what: SessionRequest, now: Stamp) {
+    pub(super) fn ask(&mut self, number: SessionRequestId, mut what: SessionRequest, now: Stamp) {
         self.publishing.every = PUBLISH_EVERY;
         self.publishing.limit.within(PUBLISH_EVERY);
         self.pace.attend();
         self.pace.shown_every(self.publishing.every);
+        if let SessionRequest::Collected { id, .. } = &mut what {
+            if self.proxies.holds(id) {
+                return self.proxies.hold(number, what);
+            }
+            *id = self.proxies.task_of(id.clone());
+        }
         let asked = match &what {
             SessionRequest::In(_, what) => what.as_ref(),
             what => what,

@@ -235,7 +235,7 @@ impl Proxy {
     pub(super) fn started(&mut self, id: &str, task: TaskId, is_own: bool) {
         let Some(call) = self.calls.get_mut(id) else {
             // Cancelled in between.
-            return self.started_after_cancel(id, task, is_own);
+            return self.started_after_cancel(id, task);
         };
         call.task = Some(task.clone());
         call.is_repeat = !is_own;

@@ -54,7 +54,7 @@ impl Proxy {
             _ => None,
         });
         if let Some(task) = started.filter(|_| self.continues_after(&reason)) {
-            // The host may repeat the call before this one is known to have started.
+            // The host may repeat the call before this one is known to have started. The session knows which task it got.
             self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
         }
         self.cancels.early.insert(id, (reason, waited));
@@ -96,9 +96,9 @@ impl Proxy {
     }
 
     /// The task of a call that was cancelled before it was saved.
-    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId, is_own: bool) {
+    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId) {
         if let Some((reason, waited)) = self.cancels.early.remove(id) {
-            if !is_own && self.continues_after(&reason) {
+            if !self.continues_after(&reason) {
                 self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
             }
             self.call_cancelled(task, &reason, waited);

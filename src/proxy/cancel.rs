@@ -16,8 +16,9 @@ pub(super) struct PendingCancels {
     pub(super) due: BTreeMap<TaskId, (Mono, Duration)>,
     /// The tasks whose cancel was sent.
     pub(super) sent: BTreeSet<TaskId>,
-    /// Requests that were cancelled before their task was started, why, and how long their callers had waited.
-    pub(super) early: BTreeMap<String, (String, Duration)>,
+    /// Calls that were cancelled before they were started, by the ids that their tasks would have: why, and how long their
+    /// callers had waited.
+    pub(super) early: BTreeMap<TaskId, (String, Duration)>,
     /// How long the last caller waited that cancelled without a reason and then repeated the call.
     pub(super) unclear: Option<Duration>,
 }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Collected, Forwarded, SessionOutcome, SessionResponse, Status, Task, TaskError,
-        TaskErrorKind, TaskId, TaskView, text,
+        Collected, Forwarded, RequestError, SessionOutcome, SessionResponse, Status, Task,
+        TaskError, TaskErrorKind, TaskId, TaskView, text,
     },
     proxy::{
         cancel::Written,
@@ -49,10 +49,9 @@ impl Proxy {
                 self.refuse(&id, message::SERVER_ERROR, &error.to_string());
             }
             (Asked::Start { id, task: own }, Ok(SessionResponse::Started(task))) => {
-                let is_own = task == own;
-                self.started(&id, task, is_own);
+                self.started(&id, &own, task);
             }
-            (Asked::Collect { id }, Ok(_)) => self.collects(&id),
+            (Asked::Collect { id, .. }, Ok(_)) => self.collects(&id),
             (
                 Asked::Task {
                     id,
@@ -70,13 +69,24 @@ impl Proxy {
                 CallList::Tool => self.list_uncollected(&id, &calls),
                 CallList::Tasks(after) => self.list_tasks(&id, &calls, after.as_ref()),
             },
-            // Nothing was sent.
-            (Asked::Start { id, .. } | Asked::Collect { id }, Err(error))
-                if self.calls.remove(&id).is_some() =>
+            (Asked::Start { id, task }, Err(error))
+                if self.cancels.early.remove(&task).is_none() =>
             {
-                self.respond(&id, &failure(&error.to_string()));
+                self.not_waiting(&id, None, &error);
+            }
+            (Asked::Collect { id, task }, Err(error)) => {
+                self.not_waiting(&id, Some(&task), &error);
             }
             _ => {}
+        }
+    }
+
+    /// Nothing was sent for a request. After a cancel, the host may have used its id again for another `task`.
+    fn not_waiting(&mut self, id: &str, task: Option<&TaskId>, error: &RequestError) {
+        let call = self.calls.get(id);
+        if call.is_some_and(|call| call.task.as_ref() == task) {
+            self.calls.remove(id);
+            self.respond(id, &failure(&error.to_string()));
         }
     }
 

@@ -35,6 +35,7 @@ pub(super) enum Asked {
     },
     Collect {
         id: String,
+        task: TaskId,
     },
     /// The snapshot of a task, for a request about it.
     Task {

@@ -150,8 +150,11 @@ impl Proxy {
     pub(super) fn wait_for(&mut self, id: &str, mut call: Call, task: TaskId) {
         call.task = Some(task.clone());
         self.calls.insert(id.to_owned(), call);
-        let id = id.to_owned();
-        self.ask(Asked::Collect { id }, SessionRequest::Collect(task));
+        let asked = Asked::Collect {
+            id: id.to_owned(),
+            task: task.clone(),
+        };
+        self.ask(asked, SessionRequest::Collect(task));
     }
 
     /// The open call that a host has most likely given up without a cancellation, because it makes the same call again.
@@ -231,14 +234,17 @@ impl Proxy {
         call
     }
 
-    /// The task of a call is saved. `is_own` tells whether the call got a task of its own.
-    pub(super) fn started(&mut self, id: &str, task: TaskId, is_own: bool) {
+    /// The task of a call is saved: `own`, which the call proposed, or that of an earlier call.
+    pub(super) fn started(&mut self, id: &str, own: &TaskId, task: TaskId) {
+        // The host may have used the id of its request again since.
+        if let Some((reason, waited)) = self.cancels.early.remove(own) {
+            return self.started_after_cancel(task, &reason, waited);
+        }
         let Some(call) = self.calls.get_mut(id) else {
-            // Cancelled in between.
-            return self.started_after_cancel(id, task);
+            return;
         };
+        call.is_repeat = task != *own;
         call.task = Some(task.clone());
-        call.is_repeat = !is_own;
         self.open_tasks.insert(task.clone());
         if let Some(view) = self.views.get(&task).cloned() {
             self.task_changed(&view);

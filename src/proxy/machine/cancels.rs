@@ -49,15 +49,20 @@ impl Proxy {
             self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
             return self.call_cancelled(task, &reason, waited);
         }
-        let started = self.asked.values().find_map(|asked| match asked {
-            Asked::Start { id: of, task } if *of == id => Some(task.clone()),
+        let early = &self.cancels.early;
+        let starting = self.asked.values().find_map(|asked| match asked {
+            // The host may have used the id before, for a call that it cancelled.
+            Asked::Start { id: of, task } if *of == id && !early.contains_key(task) => Some(task),
             _ => None,
         });
-        if let Some(task) = started.filter(|_| self.continues_after(&reason)) {
+        let Some(task) = starting.cloned() else {
+            return;
+        };
+        if self.continues_after(&reason) {
             // The host may repeat the call before this one is known to have started. The session knows which task it got.
             self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
         }
-        self.cancels.early.insert(id, (reason, waited));
+        self.cancels.early.insert(task, (reason, waited));
     }
 
     /// A cancel of a request whose result was just written: the host gave up before it had read the result.
@@ -96,13 +101,11 @@ impl Proxy {
     }
 
     /// The task of a call that was cancelled before it was saved.
-    pub(super) fn started_after_cancel(&mut self, id: &str, task: TaskId) {
-        if let Some((reason, waited)) = self.cancels.early.remove(id) {
-            if !self.continues_after(&reason) {
-                self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.clone()));
-            }
-            self.call_cancelled(task, &reason, waited);
+    pub(super) fn started_after_cancel(&mut self, task: TaskId, reason: &str, waited: Duration) {
+        if !self.continues_after(reason) {
+            self.gave_up(&task, waited, GaveUpReason::Cancelled(reason.to_owned()));
         }
+        self.call_cancelled(task, reason, waited);
     }
 
     /// Whether a call that the host cancels for this reason may continue, so that the host can repeat it.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
     Collected, Forwarded, Introduction, NewCall, ProtocolVersion, Question, QuestionKind,
-    QuestionSource, ServerName, SessionEvent, SessionRequest, SessionRequestId, SessionResponse,
-    Stamp, Status, Task, TaskId, TaskView, Wall,
+    QuestionSource, RequestError, ServerName, SessionEvent, SessionRequest, SessionRequestId,
+    SessionResponse, Stamp, Status, Task, TaskId, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -204,6 +204,42 @@ fn numbers_keep_all_their_digits() {
     ));
     let result = Forwarded::Result("{}".to_owned());
     assert_eq!(bench.answer(number, SessionResponse::Forwarded(result)), []);
+}
+
+#[test]
+fn an_id_that_is_used_again_does_not_get_the_first_result() {
+    let cancel = |reason: &str| {
+        let params = json!({"requestId": 2, "reason": reason});
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+    };
+    for reason in ["Request timed out", "the user pressed Esc"] {
+        let mut bench = Bench::connected(ProtocolVersion::V20251125);
+        let (first, call) = bench.calls_slow();
+        bench.hears(&cancel(reason));
+        let (second, _) = bench.asks(&request(2, "tools/call", r#"{"name":"other"}"#));
+        let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+        bench.answer(first, SessionResponse::Started(view.task.id.clone()));
+        view.task.status = Status::Completed;
+        let event = SessionEvent::Task(Arc::new(view));
+        assert_eq!(bench.takes(ProxyInput::Session(event)), []);
+        // The second one is cancelled for itself.
+        bench.hears(&cancel("the user pressed Esc"));
+        let task = TaskId::from_bits(7);
+        let effects = bench.answer(second, SessionResponse::Started(task.clone()));
+        let is_cancel = Effect::Ask(0, SessionRequest::Cancel(task));
+        let same = |it: &Effect| matches!((it, &is_cancel), (Effect::Ask(_, a), Effect::Ask(_, b)) if a == b);
+        assert!(effects.iter().any(same), "{effects:?}");
+    }
+    // Nor its error.
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (request_number, _) = bench.calls_slow();
+    bench.hears(&cancel("Request timed out"));
+    bench.asks(&request(2, "tools/call", r#"{"name":"other"}"#));
+    let event = SessionEvent::Response {
+        request: request_number,
+        outcome: Err(RequestError::Usage("no server".to_owned())),
+    };
+    assert_eq!(bench.takes(ProxyInput::Session(event)), []);
 }
 
 #[test]

@@ -237,6 +237,37 @@ fn a_host_that_gave_up_does_not_free_a_result_that_another_one_has() {
 }
 
 #[test]
+fn a_ticket_is_good_while_another_session_waits() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = |patience| AgentHost::start(&kept, &[&server, "--patience", patience], &json!({}));
+    let mut first = start("200ms");
+    let id = ticket(&first.call("work", &json!({})));
+    let mut second = start("off");
+    let waiting = second.start_call("work", &json!({}));
+    until("the second one waits too", || {
+        tasks(&kept)[0]["caller"]["repeats"] == 1
+    });
+    assert_eq!(ticket(&first.call("work", &json!({}))), id);
+    // The session is restarted, and its agent still has the ticket.
+    first.kill();
+    let mut first = start("200ms");
+    assert_eq!(ticket(&first.call("work", &json!({}))), id);
+    finish_steps(&kept);
+    second.response(waiting);
+    // From now on the second one has the result, but the first one does not.
+    second.request("ping", &json!({}));
+    let mut has_result = || text(&first.call("work", &json!({}))).ends_with(" steps");
+    until("the first one has it too", &mut has_result);
+    assert_eq!(runs(&kept), 1);
+    second.call("work", &json!({}));
+    until("a new call ends", &mut has_result);
+    assert_eq!(runs(&kept), 3);
+    first.close();
+    second.close();
+}
+
+#[test]
 fn a_host_that_closes_has_read_its_results() {
     let kept = Kept::new();
     let server = steps(&kept);

@@ -14,12 +14,17 @@ use crate::{
 
 impl Driver<'_> {
     /// The call of a proxy that this one repeats.
-    pub(super) fn repeated_call(&mut self, call: &NewCall, now: Stamp) -> Option<TaskId> {
-        call.caller.as_ref().filter(|_| !call.never_attaches)?;
+    pub(super) fn repeated_call(
+        &mut self,
+        call: &NewCall,
+        from: Option<ReaderId>,
+        now: Stamp,
+    ) -> Option<TaskId> {
+        let reader = from.filter(|_| !call.never_attaches)?;
         self.proxies.forget_gone(self.snapshots);
         self.publish_changes(now);
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
-        self.proxies.earlier(call, self.snapshots, held, now.wall)
+        (self.proxies).earlier(call, reader, self.snapshots, held, now.wall)
     }
 
     /// Carries out the repeated calls that waited for the proxies of an earlier driver.
@@ -176,6 +181,8 @@ impl Driver<'_> {
             self.snapshots.follow(reader, id);
             if waits {
                 self.proxies.collects(id, reader);
+            } else {
+                self.proxies.follows(id, reader);
             }
         }
         Ok(SessionResponse::Accepted)
@@ -238,7 +245,7 @@ impl Driver<'_> {
         let started = self.started_before(call)?;
         let repeated = match &started {
             Some(_) => None,
-            None => self.repeated_call(call, now),
+            None => self.repeated_call(call, from, now),
         };
         if let (Some(reader), Some(_)) = (from, &call.caller) {
             let id = started.as_ref().or(repeated.as_ref());

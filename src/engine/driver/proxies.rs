@@ -36,8 +36,8 @@ pub(super) struct Proxies {
     /// The servers' requests for roots that hosts have not answered.
     roots: BTreeMap<u64, RootsAsked>,
     next_roots: u64,
-    /// The proxies that wait for the result of each call, or have it without a sign that their hosts have read it.
-    collectors: BTreeMap<TaskId, BTreeSet<ReaderId>>,
+    /// Who wants the result of each call.
+    callers: BTreeMap<TaskId, Callers>,
     /// The earlier calls that calls repeat, by the ids that the tasks of these would have.
     repeated: BTreeMap<TaskId, TaskId>,
     /// The calls of proxies whose results nobody has collected.
@@ -47,6 +47,48 @@ pub(super) struct Proxies {
     /// Repeated calls that wait for that, and what became of them: the host that made the first call may already have its
     /// result.
     held: Vec<(SessionRequestId, SessionRequest)>,
+}
+
+/// The proxies whose hosts made the same call and got one task for it.
+#[derive(Debug, Default)]
+struct Callers {
+    /// Those that wait for its result, or have it without a sign that their hosts have read it.
+    waiting: BTreeSet<ReaderId>,
+    /// Those that stopped waiting without a result, for example with a ticket: their next equal call is a repeat.
+    gave_up: BTreeSet<ReaderId>,
+    /// How many of both have ended. The next equal calls of new proxies are most likely theirs.
+    gone: usize,
+}
+
+impl Callers {
+    fn has(&self, reader: ReaderId) -> bool {
+        self.waiting.contains(&reader) || self.gave_up.contains(&reader)
+    }
+
+    /// Whether an equal call repeats this one. Otherwise it is meant to run beside it.
+    fn may_repeat(&self, reader: ReaderId) -> bool {
+        let is_first = !self.waiting.contains(&reader);
+        self.waiting.is_empty() || self.gave_up.contains(&reader) || self.gone > 0 && is_first
+    }
+
+    /// A proxy comes, perhaps in place of one that has ended.
+    fn join(&mut self, reader: ReaderId) {
+        if !self.has(reader) {
+            self.gone = self.gone.saturating_sub(1);
+        }
+    }
+
+    fn remove(&mut self, reader: ReaderId) {
+        self.waiting.remove(&reader);
+        self.gave_up.remove(&reader);
+    }
+
+    fn forget_gone(&mut self, readers: &BTreeSet<ReaderId>) {
+        let all = self.waiting.union(&self.gave_up);
+        self.gone += all.filter(|reader| !readers.contains(reader)).count();
+        self.waiting.retain(|reader| readers.contains(reader));
+        self.gave_up.retain(|reader| readers.contains(reader));
+    }
 }
 
 /// A request for roots that hosts answer.
@@ -122,6 +164,28 @@ impl Proxies {
             self.repeated.insert(call.clone(), id.clone());
         }
         self.collects(id, reader);
+        if let Some(callers) = self.callers.get_mut(id) {
+            callers.gave_up.remove(&reader);
+        }
+    }
+
+    /// A proxy waits for the result of a task.
+    pub(super) fn collects(&mut self, id: &TaskId, reader: ReaderId) {
+        self.undelivered.insert(id.clone());
+        let callers = self.callers.entry(id.clone()).or_default();
+        callers.join(reader);
+        callers.waiting.insert(reader);
+    }
+
+    /// A proxy follows a task, because its host may still ask for the result.
+    pub(super) fn follows(&mut self, id: &TaskId, reader: ReaderId) {
+        if self.undelivered.contains(id) {
+            let callers = self.callers.entry(id.clone()).or_default();
+            callers.join(reader);
+            if !callers.waiting.contains(&reader) {
+                callers.gave_up.insert(reader);
+            }
+        }
     }
 
     /// The task of a call, which may be that of an earlier one. A proxy knows only the id that it proposed until it hears
@@ -130,27 +194,23 @@ impl Proxies {
         self.repeated.get(&call).cloned().unwrap_or(call)
     }
 
-    /// A proxy waits for the result of a call.
-    pub(super) fn collects(&mut self, id: &TaskId, reader: ReaderId) {
-        self.undelivered.insert(id.clone());
-        self.collectors
-            .entry(id.clone())
-            .or_default()
-            .insert(reader);
-    }
-
     /// A proxy reports what became of a call.
     pub(super) fn collected(&mut self, id: &TaskId, how: &Collected, from: Option<ReaderId>) {
+        if *how == Collected::Delivered {
+            self.undelivered.remove(id);
+        }
+        let (Some(callers), Some(from)) = (self.callers.get_mut(id), from) else {
+            return;
+        };
         match how {
             Collected::Delivered => {
-                self.collectors.remove(id);
-                self.undelivered.remove(id);
+                // The others were promised that their calls don't run again.
+                callers.remove(from);
+                callers.gone = 0;
             }
             Collected::GaveUp { .. } | Collected::PartlyRead => {
-                if let (Some(readers), Some(from)) = (self.collectors.get_mut(id), from) {
-                    readers.remove(&from);
-                }
-                self.collectors.retain(|_, readers| !readers.is_empty());
+                callers.waiting.remove(&from);
+                callers.gave_up.insert(from);
             }
             Collected::TimedOut { .. } | Collected::Repeated { .. } => {}
         }
@@ -158,7 +218,8 @@ impl Proxies {
 
     /// Whether a proxy waits for a result.
     pub(super) fn are_waiting(&self) -> bool {
-        !self.collectors.is_empty()
+        let mut callers = self.callers.values();
+        callers.any(|callers| !callers.waiting.is_empty())
     }
 
     /// A proxy passes the notifications of a server on to its host.
@@ -254,11 +315,12 @@ impl Proxies {
     pub(super) fn forget_gone(&mut self, snapshots: &Snapshots) {
         let readers = snapshots.readers();
         self.listeners.retain(|reader, _| readers.contains(reader));
-        self.collectors.retain(|_, waiting| {
-            waiting.retain(|reader| readers.contains(reader));
-            !waiting.is_empty()
-        });
         let undelivered = &self.undelivered;
+        self.callers.retain(|id, callers| {
+            callers.forget_gone(&readers);
+            let is_used = !callers.waiting.is_empty() || !callers.gave_up.is_empty();
+            is_used || callers.gone > 0 && undelivered.contains(id)
+        });
         self.repeated.retain(|_, id| undelivered.contains(id));
         for asked in self.roots.values_mut() {
             asked.waiting.retain(|reader| readers.contains(reader));
@@ -267,8 +329,8 @@ impl Proxies {
 
     /// The proxies that wait for a call or follow it.
     pub(super) fn waiting_for(&self, task: &TaskId, snapshots: &Snapshots) -> Vec<ReaderId> {
-        let waiting = self.collectors.get(task);
-        waiting.map_or_else(
+        let waiting = self.callers.get(task).map(|callers| &callers.waiting);
+        waiting.filter(|readers| !readers.is_empty()).map_or_else(
             || snapshots.followers(task),
             |readers| readers.iter().copied().collect(),
         )
@@ -286,6 +348,7 @@ impl Proxies {
     pub(super) fn earlier<'l>(
         &self,
         call: &NewCall,
+        reader: ReaderId,
         snapshots: &Snapshots,
         held: impl Fn(&TaskId) -> Option<&'l Task>,
         now: Wall,
@@ -303,11 +366,17 @@ impl Proxies {
                 && task.forgotten_at.is_none()
                 && canonical_arguments(&task.arguments) == arguments
         };
-        let free = self
-            .undelivered
-            .iter()
-            .filter(|id| !self.collectors.contains_key(*id) && !call.has_read.contains(id));
-        let same = free.filter_map(|id| {
+        let may_repeat = |id: &&TaskId| {
+            let callers = self.callers.get(*id);
+            let is_free = callers.is_none_or(|callers| callers.may_repeat(reader));
+            is_free && !call.has_read.contains(id)
+        };
+        let gave_up = |callers: &Callers| callers.gave_up.contains(&reader);
+        // Another session may have got the result since this one gave up.
+        let own = self.callers.iter().filter(|(_, it)| gave_up(it));
+        let own = own.map(|(id, _)| id);
+        let candidates = self.undelivered.iter().chain(own).filter(may_repeat);
+        let same = candidates.filter_map(|id| {
             let shown = snapshots.task(id);
             let task = shown.as_ref().map(|view| &view.task).or_else(|| held(id))?;
             (is_same(task) && !is_cancelled(task)).then_some((task.created_at, id))

@@ -101,10 +101,11 @@ impl Driver<'_> {
             SessionRequest::In(_, what) => what.as_ref(),
             what => what,
         };
+        let from = self.open.reader(number);
         // The proxy of the first call may come back, and say that its host has the result.
         if let SessionRequest::Start(call) = asked
             && self.proxies.may_come_back(now.mono)
-            && (self.repeated_call(call, now)).is_some_and(|earlier| earlier != call.id)
+            && (self.repeated_call(call, from, now)).is_some_and(|earlier| earlier != call.id)
         {
             return self.proxies.hold(number, what);
         }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Caller, ControlRequest, EraReason, HistoryEntry, Limits, NewCall, OnInput, Progress,
-    ProtocolVersion, Question, QuestionSource, Resumability, ServerName, ServerTask, Status,
-    TaskId, Wall, fraction_in, text,
+    Caller, ControlKind, ControlRequest, EraReason, HistoryEntry, Limits, NewCall, OnInput,
+    Progress, ProtocolVersion, Question, QuestionSource, Resumability, ServerName, ServerTask,
+    Status, TaskId, Wall, fraction_in, text,
 };
 use crate::domain::link_record::{Cursors, LinkRecord};
 
@@ -176,6 +176,14 @@ impl Task {
             Status::Running if self.is_queued() => Self::QUEUED,
             _ => self.status.label(),
         }
+    }
+
+    /// Whether it was cancelled, even if its server has not said so.
+    pub fn was_cancelled(&self) -> bool {
+        let is_asked = |control: &ControlRequest| control.what == ControlKind::Cancelling;
+        self.status == Status::Cancelled
+            || self.control.as_ref().is_some_and(is_asked)
+            || self.attempt().is_some_and(|it| it.was_cancelled)
     }
 
     /// Whether an agent has not collected the result.

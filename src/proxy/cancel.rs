@@ -1,7 +1,7 @@
 //! What a cancel of the host means, and the calls that wait to be cancelled.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::hosts::Cancels;
 use crate::domain::{Mono, TaskId};
@@ -14,8 +14,6 @@ const SAME_WITHIN: u32 = 20;
 pub(super) struct PendingCancels {
     /// When, and how long their callers had waited.
     pub(super) due: BTreeMap<TaskId, (Mono, Duration)>,
-    /// The tasks whose cancel was sent.
-    pub(super) sent: BTreeSet<TaskId>,
     /// Calls that were cancelled before they were started, by the ids that their tasks would have: why, and how long their
     /// callers had waited.
     pub(super) early: BTreeMap<TaskId, (String, Duration)>,

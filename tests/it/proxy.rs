@@ -268,6 +268,43 @@ fn a_ticket_is_good_while_another_session_waits() {
 }
 
 #[test]
+fn a_cancel_ends_only_the_wait_of_its_own_session() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = || AgentHost::start(&kept, &[&server, "--patience", "off"], &json!({}));
+    let (mut first, mut second) = (start(), start());
+    let cancel = |host: &mut AgentHost, call: u64, reason: &str| {
+        let params = json!({"requestId": call, "reason": reason});
+        host.notify("notifications/cancelled", &params);
+        text(&host.call("longhaul_tasks", &json!({}))).to_owned()
+    };
+    let call = first.start_call("work", &json!({}));
+    until("it runs", || runs(&kept) == 1);
+    cancel(&mut first, call, "Request timed out");
+    let waiting = second.start_call("work", &json!({}));
+    until("the second one waits", || {
+        tasks(&kept)[0]["caller"]["repeats"] == 1
+    });
+    let id = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
+    let collect = json!({"name": "longhaul_collect", "arguments": {"id": id}, "_meta": {"progressToken": "q"}});
+    let collecting = first.ask("tools/call", &collect);
+    first.wait(|message| message["params"]["progressToken"] == "q");
+    cancel(&mut first, collecting, "The user interrupted");
+    // For the host that stopped it, the next call is a new one.
+    let other = first.start_call("work", &json!({}));
+    until("a new call runs", || runs(&kept) == 2);
+    finish_steps(&kept);
+    for (host, call) in [(&mut first, other), (&mut second, waiting)] {
+        let result = host.response(call);
+        assert!(text(&result["result"]).ends_with(" steps"), "{result}");
+    }
+    let exported = kept.ok(&["export", &id]).document();
+    assert_eq!(exported["attempts"][0]["was_cancelled"], false);
+    first.close();
+    second.close();
+}
+
+#[test]
 fn a_host_that_closes_has_read_its_results() {
     let kept = Kept::new();
     let server = steps(&kept);

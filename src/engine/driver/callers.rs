@@ -136,6 +136,13 @@ impl Driver<'_> {
         }
     }
 
+    /// Whether a proxy only ends its own wait with a cancel, because another session waits for the call too.
+    pub(super) fn only_leaves(&mut self, id: &TaskId, from: Option<ReaderId>) -> bool {
+        let reader = from.filter(|it| self.proxies.host(*it).is_some());
+        self.proxies.forget_gone(self.snapshots);
+        reader.is_some_and(|reader| self.proxies.leaves(id, reader))
+    }
+
     /// What only proxies ask, and no link answers.
     pub(super) fn ask_of_proxy(
         &mut self,

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     domain::{
-        Caller, Collected, ControlKind, ControlRequest, Forwarded, HostProfile, Mono, NewCall,
-        ServerName, SessionRequest, SessionRequestId, Status, Task, TaskId, Wall,
-        canonical_arguments,
+        Caller, Collected, Forwarded, HostProfile, Mono, NewCall, ServerName, SessionRequest,
+        SessionRequestId, Task, TaskId, Wall, canonical_arguments,
     },
     engine::{
         options::LOOK_EVERY,
@@ -192,6 +191,18 @@ impl Proxies {
     /// that the call was started.
     pub(super) fn task_of(&self, call: TaskId) -> TaskId {
         self.repeated.get(&call).cloned().unwrap_or(call)
+    }
+
+    /// A proxy stops its call. Returns whether others still wait for the result.
+    pub(super) fn leaves(&mut self, id: &TaskId, reader: ReaderId) -> bool {
+        let Some(callers) = self.callers.get_mut(id) else {
+            return false;
+        };
+        let is_shared = callers.waiting.iter().any(|waiting| *waiting != reader);
+        if is_shared {
+            callers.remove(reader);
+        }
+        is_shared
     }
 
     /// A proxy reports what became of a call.
@@ -379,17 +390,9 @@ impl Proxies {
         let same = candidates.filter_map(|id| {
             let shown = snapshots.task(id);
             let task = shown.as_ref().map(|view| &view.task).or_else(|| held(id))?;
-            (is_same(task) && !is_cancelled(task)).then_some((task.created_at, id))
+            (is_same(task) && !task.was_cancelled()).then_some((task.created_at, id))
         });
         same.max_by_key(|(created, _)| *created)
             .map(|(_, id)| id.clone())
     }
-}
-
-/// Whether a call was cancelled, even if its server has not said so.
-fn is_cancelled(task: &Task) -> bool {
-    let is_asked = |control: &ControlRequest| control.what == ControlKind::Cancelling;
-    task.status == Status::Cancelled
-        || task.control.as_ref().is_some_and(is_asked)
-        || task.attempts.last().is_some_and(|it| it.was_cancelled)
 }

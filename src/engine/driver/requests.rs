@@ -189,6 +189,9 @@ impl Driver<'_> {
                 self.collected(id, how, from);
                 self.route_task(id)
             }
+            SessionRequest::Cancel(id) if self.only_leaves(id, from) => {
+                Route::Answer(SessionResponse::Accepted)
+            }
             SessionRequest::Pause(id)
             | SessionRequest::StopNow(id)
             | SessionRequest::Resume(id)

@@ -179,9 +179,12 @@ impl Proxy {
         }
     }
 
-    /// Cancels a task, once: a second cancel ends the process of a server, which other hosts use too.
+    /// Cancels a task, once: a second cancel ends the process of a server, which other hosts use too. If another session
+    /// waits for the task, the cancel only ends the wait of this one.
     pub(super) fn cancel(&mut self, task: TaskId) {
-        if self.cancels.sent.insert(task.clone()) {
+        self.open_tasks.remove(&task);
+        let view = self.views.get(&task);
+        if !view.is_some_and(|view| view.task.was_cancelled()) {
             self.ask(Asked::Note, SessionRequest::Cancel(task));
         }
     }

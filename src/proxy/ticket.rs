@@ -159,9 +159,14 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
         Task::QUEUED => "Queued",
         _ => "Still running",
     };
+    let or_again = if view.task.was_cancelled() {
+        ""
+    } else {
+        ", or make the same call again: it won't run twice"
+    };
     let words = format!(
         "{lead} as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
-         result, or make the same call again: it won't run twice. A person can watch it with: longhaul attach {id}{flags}",
+         result{or_again}. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now)
     );
     let ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});
@@ -211,6 +216,9 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
     let age = text::span(age(view, now));
     let task = &view.task;
     let ended = match task.status {
+        Status::Running | Status::InputRequired if task.was_cancelled() => Some(format!(
+            "being cancelled, started {age} ago; its server has not confirmed that it stopped"
+        )),
         Status::Running if view.contact == Connectivity::NeedsLogin => Some(format!(
             "queued {age} ago: the server {server} needs a person to sign in, set credentials or approve its command; \
              `longhaul` shows what to do, and until then nothing is sent",
@@ -273,6 +281,40 @@ fn summary(view: &TaskView, now: Wall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Attempt, NewCall, Phase, ServerName};
+
+    #[test]
+    fn a_call_that_is_being_cancelled_is_not_called_running() {
+        let call = NewCall::new(
+            TaskId::from_bits(7),
+            ServerName::new("lab"),
+            "work".to_owned(),
+            "{}".to_owned(),
+        );
+        let mut task = Task::new(Wall(0), call);
+        task.attempts.push(Attempt {
+            phase: Phase::Sent,
+            was_cancelled: true,
+            ..Attempt::default()
+        });
+        let mut view = TaskView::unwatched(task, None);
+        view.contact = Connectivity::Reconnecting {
+            attempt: 1,
+            next: Wall(9_000),
+            why: "the stream ended".to_owned(),
+        };
+        let words = state(&view, Wall(7_000));
+        assert!(
+            words.starts_with("being cancelled, started 7 s ago"),
+            "{words}"
+        );
+        let again = "make the same call again";
+        assert!(
+            !ticket(&view, false, "", Wall(7_000))
+                .to_string()
+                .contains(again)
+        );
+    }
 
     #[test]
     fn an_old_result_says_its_age() {

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, fmt::Display};
 
+use itertools::Itertools as _;
 use serde::Serialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{Method, header};
-use crate::domain::{Answer, Era, Forwarded, HostProfile, HostRequest, ProtocolVersion};
+use crate::domain::{Answer, Caller, Era, Forwarded, HostProfile, HostRequest, ProtocolVersion};
 
 /// The name of the tasks extension of 2026-07-28.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -86,35 +90,32 @@ pub struct CallParams<'a> {
     pub arguments: &'a str,
     /// Requests a core task with this time to live in milliseconds (2025-11-25).
     pub task_ttl_ms: Option<u64>,
-    /// Further members of `_meta`, the text of a JSON object.
-    pub meta: Option<&'a str>,
     /// The output of [`retry_input`], whose members are added next to the arguments.
     pub input: Option<&'a str>,
     /// `Mcp-Param-*` headers from the tool's schema: name and unencoded value.
     pub params: &'a [(String, String)],
     /// The host that made the call.
-    pub host: Option<&'a HostProfile>,
+    pub caller: Option<&'a Caller>,
 }
 
 /// `tools/call` with a progress token.
 pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     let mut params = Map::new();
     params.insert("name".to_owned(), call.tool.into());
-    let mut meta = passed_meta(call.meta);
-    meta.insert(PROGRESS_TOKEN.to_owned(), call.token.into());
-    params.insert("_meta".to_owned(), Value::Object(meta));
+    params.insert("_meta".to_owned(), json!({PROGRESS_TOKEN: call.token}));
     if let Some(ttl) = call.task_ttl_ms {
         params.insert("task".to_owned(), json!({"ttl": ttl}));
     }
-    let input = call.input.and_then(|it| serde_json::from_str(it).ok());
-    let input: Map<String, Value> = input.unwrap_or_default();
-    params.extend(input);
-    if let (Era::Modern, Some(host)) = (version.era(), call.host) {
-        present(&mut params, host, capabilities(call.host));
+    let host = call.caller.map(Caller::profile);
+    if let (Era::Modern, Some(host)) = (version.era(), &host) {
+        present(&mut params, host, capabilities(Some(host)));
     }
-    let arguments = serde_json::from_str(call.arguments).ok();
-    let arguments = arguments.map(|arguments| ("arguments".to_owned(), arguments));
-    let verbatim = Verbatim::from_iter(arguments);
+    let mut verbatim = call.input.map(members).unwrap_or_default();
+    let meta = call.caller.and_then(|caller| caller.meta.as_deref());
+    for (key, text) in [("arguments", Some(call.arguments)), ("_meta", meta)] {
+        let value = text.and_then(|text| serde_json::from_str(text).ok());
+        verbatim.extend(value.map(|value| (key.to_owned(), value)));
+    }
     let name = Some(call.tool);
     let mut method = request_with(verbatim, version, call.id, "tools/call", params, name);
     if let (Method::Post { routing, .. }, Era::Modern) = (&mut method, version.era()) {
@@ -135,9 +136,8 @@ const PROTOCOL_META: &str = "io.modelcontextprotocol/";
 const PROGRESS_TOKEN: &str = "progressToken";
 
 /// The members of a caller's `_meta` that belong to the request and not to its connection.
-fn passed_meta(meta: Option<&str>) -> Map<String, Value> {
-    let meta = meta.and_then(|meta| serde_json::from_str(meta).ok());
-    let mut meta: Map<String, Value> = meta.unwrap_or_default();
+fn passed_meta(meta: &RawValue) -> Verbatim<'_> {
+    let mut meta = members(meta.get());
     meta.retain(|key, _| key != PROGRESS_TOKEN && !key.starts_with(PROTOCOL_META));
     meta
 }
@@ -175,15 +175,10 @@ pub fn forwarded(
     params: &str,
 ) -> Method {
     let HostRequest { method, host, .. } = request;
-    let mut verbatim: Verbatim<'_> = serde_json::from_str(params).unwrap_or_default();
-    let meta = verbatim.remove("_meta");
-    let mut meta = passed_meta(meta.map(RawValue::get));
-    if request.wants_progress {
-        meta.insert(PROGRESS_TOKEN.to_owned(), request.key.as_str().into());
-    }
+    let verbatim = members(params);
     let mut params = Map::new();
-    if !meta.is_empty() {
-        params.insert("_meta".to_owned(), Value::Object(meta));
+    if request.wants_progress {
+        params.insert("_meta".to_owned(), json!({PROGRESS_TOKEN: request.key}));
     }
     let name = match method.as_str() {
         "tools/call" | "prompts/get" => verbatim.get("name"),
@@ -210,9 +205,9 @@ pub fn update_task(
     key: &str,
     answer: &Answer,
 ) -> Method {
-    let mut params = task_params(task);
-    params.insert("inputResponses".to_owned(), responses(&[(key, answer)]));
-    request(version, id, "tasks/update", params, Some(task))
+    let answers = retry_input(&[(key, answer)], None);
+    let (method, params) = ("tasks/update", task_params(task));
+    request_with(members(&answers), version, id, method, params, Some(task))
 }
 
 fn task_params(task: &str) -> Map<String, Value> {
@@ -245,55 +240,51 @@ pub fn listen(
 ///
 /// The state must be returned unchanged, and only if the server sent one (2026-07-28, basic/patterns/mrtr).
 pub fn retry_input(answers: &[(&str, &Answer)], state: Option<&str>) -> String {
-    let mut input = Map::new();
+    let mut members = Vec::new();
     if !answers.is_empty() {
-        input.insert("inputResponses".to_owned(), responses(answers));
+        let answers = answers.iter();
+        let mut answers =
+            answers.map(|(key, answer)| format!("{}:{}", json!(key), response(answer)));
+        members.push(format!(r#""inputResponses":{{{}}}"#, answers.join(",")));
     }
-    if let Some(state) = state {
-        input.insert("requestState".to_owned(), state.into());
-    }
-    Value::Object(input).to_string()
+    members.extend(state.map(|state| format!(r#""requestState":{}"#, json!(state))));
+    format!("{{{}}}", members.join(","))
 }
 
-fn responses(answers: &[(&str, &Answer)]) -> Value {
-    let all = answers
-        .iter()
-        .map(|(key, answer)| ((*key).to_owned(), response(answer)));
-    Value::Object(all.collect())
-}
-
-/// An ElicitResult, or what a host has answered.
-fn response(answer: &Answer) -> Value {
-    if let Answer::Result { json } | Answer::Error { json } = answer {
-        return serde_json::from_str(json).unwrap_or_else(|_| json!({}));
-    }
-    let mut result = json!({"action": answer.action()});
-    if let (
+/// An ElicitResult, or what a host has answered, as JSON.
+fn response(answer: &Answer) -> String {
+    let is_json = |text: &&String| serde_json::from_str::<&RawValue>(text).is_ok();
+    match answer {
+        Answer::Result { json } | Answer::Error { json } => Some(json)
+            .filter(is_json)
+            .map_or_else(|| "{}".to_owned(), String::clone),
         Answer::Accept {
             content: Some(content),
-        },
-        Some(fields),
-    ) = (answer, result.as_object_mut())
-    {
-        let content = serde_json::from_str(content).unwrap_or_else(|_| json!({}));
-        fields.insert("content".to_owned(), content);
+        } => {
+            let content = Some(content).filter(is_json).map_or("{}", String::as_str);
+            format!(r#"{{"action":"accept","content":{content}}}"#)
+        }
+        other => json!({"action": other.action()}).to_string(),
     }
-    result
 }
 
 /// The response to a question in the stateful era. `id` is the raw JSON of the request's id.
 pub fn question_response(id: &str, answer: &Answer, related_task: Option<&str>) -> Method {
-    let mut result = response(answer);
+    let result = response(answer);
     if let Answer::Error { .. } = answer {
         return respond(id, "error", &result);
     }
-    if let (Some(task), Some(fields)) = (related_task, result.as_object_mut()) {
-        let meta = fields.entry("_meta").or_insert_with(|| json!({}));
-        if let Some(meta) = meta.as_object_mut() {
-            meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task}));
-        }
-    }
-    respond(id, "result", &result)
+    let Some(task) = related_task else {
+        return respond(id, "result", &result);
+    };
+    let mut verbatim = members(&result);
+    let passed = verbatim.remove("_meta").map(|meta| members(meta.get()));
+    let mut passed = passed.unwrap_or_default();
+    passed.remove(RELATED_TASK);
+    let related = Map::from_iter([(RELATED_TASK.to_owned(), json!({"taskId": task}))]);
+    let meta = joined(passed, related);
+    verbatim.insert("_meta".to_owned(), &meta);
+    respond(id, "result", &joined(verbatim, Map::new()))
 }
 
 /// `notifications/cancelled` for a request that longhaul sent.
@@ -351,22 +342,32 @@ fn request(
 /// Parameters that are sent as they were written: a [`Value`] does not hold every number.
 type Verbatim<'a> = BTreeMap<String, &'a RawValue>;
 
-/// A request with these parameters too.
+/// The members of an object; none if it isn't one.
+fn members(json: &str) -> Verbatim<'_> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// An object with the members of two.
+fn joined(verbatim: Verbatim<'_>, others: Map<String, Value>) -> Box<RawValue> {
+    #[derive(Serialize)]
+    struct Joined<'a> {
+        #[serde(flatten)]
+        verbatim: Verbatim<'a>,
+        #[serde(flatten)]
+        others: Map<String, Value>,
+    }
+    to_raw_value(&Joined { verbatim, others }).unwrap_or_default()
+}
+
+/// A request with these parameters too. Their `_meta` loses what belongs to the connection of the host.
 fn request_with(
-    verbatim: Verbatim<'_>,
+    mut verbatim: Verbatim<'_>,
     version: ProtocolVersion,
     id: &str,
     method: &str,
     mut params: Map<String, Value>,
     name: Option<&str>,
 ) -> Method {
-    #[derive(Serialize)]
-    struct Params<'a> {
-        #[serde(flatten)]
-        verbatim: Verbatim<'a>,
-        #[serde(flatten)]
-        others: Map<String, Value>,
-    }
     let mut routing = Vec::new();
     if version.era() == Era::Modern {
         let meta = params.entry("_meta").or_insert_with(|| json!({}));
@@ -389,8 +390,18 @@ fn request_with(
             routing.push(("Mcp-Name".to_owned(), header::encoded(name).into_owned()));
         }
     }
-    let others = params;
-    let body = request_text(id, method, &Params { verbatim, others });
+    let passed = verbatim.remove("_meta").map(passed_meta);
+    let passed = passed.unwrap_or_default();
+    let meta = params.remove("_meta");
+    let meta = meta.and_then(|meta| meta.as_object().cloned());
+    let meta = meta.unwrap_or_default();
+    let has_meta = !passed.is_empty() || !meta.is_empty();
+    let meta = joined(passed, meta);
+    let mut verbatim = verbatim;
+    if has_meta {
+        verbatim.insert("_meta".to_owned(), &meta);
+    }
+    let body = request_text(id, method, &joined(verbatim, params));
     Method::Post { body, routing }
 }
 
@@ -428,6 +439,10 @@ mod tests {
     }
 
     fn call_method(version: ProtocolVersion) -> Method {
+        let caller = Caller {
+            meta: Some(r#"{"a":18446744073709551616,"progressToken":7}"#.to_owned()),
+            ..Caller::of_test()
+        };
         call_tool(
             version,
             &CallParams {
@@ -436,10 +451,9 @@ mod tests {
                 tool: "render",
                 arguments: r#"{"scene":12,"wei":1180591620717411303424}"#,
                 task_ttl_ms: None,
-                meta: None,
                 input: Some(r#"{"requestState":"a\u0000b"}"#),
                 params: &[("Region".to_owned(), " eu".to_owned())],
-                host: None,
+                caller: Some(&caller),
             },
         )
     }
@@ -455,13 +469,13 @@ mod tests {
                 panic!("a POST")
             };
             assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
+            assert!(body.contains(r#""a":18446744073709551616"#), "{body}");
         }
     }
 
     #[test]
     fn the_parameters_of_a_host_keep_all_their_digits() {
-        let params =
-            r#"{"uri":"x","wei":1180591620717411303424,"_meta":{"a":1,"progressToken":2}}"#;
+        let params = r#"{"uri":"x","wei":1180591620717411303424,"_meta":{"a":1,"wei":1180591620717411303424,"progressToken":2}}"#;
         let request = HostRequest {
             method: "resources/read".to_owned(),
             key: "host-1".to_owned(),
@@ -473,7 +487,11 @@ mod tests {
             let Method::Post { body, .. } = &method else {
                 panic!("a POST")
             };
-            assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
+            assert_eq!(
+                body.matches(r#""wei":1180591620717411303424"#).count(),
+                2,
+                "{body}"
+            );
             let (request, routing) = parts(method);
             let meta = &request["params"]["_meta"];
             assert_eq!(

@@ -29,7 +29,7 @@ pub(super) fn related(task: &TaskId) -> Value {
     json!({RELATED_TASK: {"taskId": task.as_str()}})
 }
 
-/// Names a task in the `_meta` of a result or of the parameters of a request (2025-11-25).
+/// Names the task of a result of longhaul's own.
 pub(super) fn relate(message: &mut Value, task: &TaskId) {
     let Some(members) = message.as_object_mut() else {
         return;
@@ -40,9 +40,9 @@ pub(super) fn relate(message: &mut Value, task: &TaskId) {
     }
 }
 
-/// A result that names its task.
-pub(super) fn related_result(result: &str, task: &TaskId) -> String {
-    let mut members = RawMembers::parse(result).unwrap_or_default();
+/// A result, or the parameters of a request, with the name of its task (2025-11-25).
+pub(super) fn related_to(message: &str, task: &TaskId) -> String {
+    let mut members = RawMembers::parse(message).unwrap_or_default();
     let mut meta = members.get("_meta").and_then(RawMembers::parse);
     let meta = meta.get_or_insert_default();
     meta.set(RELATED_TASK, &json!({"taskId": task.as_str()}).to_string());

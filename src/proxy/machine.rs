@@ -1,6 +1,6 @@
 //! The proxy itself: what the host asks becomes requests to the session, what the session reports becomes answers.
 
-use core::time::Duration;
+use core::{fmt::Display, time::Duration};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -153,7 +153,8 @@ struct Call {
     part: Option<ResultPart>,
     /// In a form in which equal ones have equal text; only of a host that may give up without a cancellation.
     arguments: Option<String>,
-    progress_token: Option<Value>,
+    /// As JSON text.
+    progress_token: Option<String>,
     began: Mono,
     /// When it gets a ticket.
     until: Option<Mono>,
@@ -359,14 +360,14 @@ impl Proxy {
                 self.respond(&id, &json!({}));
             }
             _ if method.starts_with("tasks/") => {
-                if !self.task_requested(&id, method, params) {
+                if !self.task_requested(&id, method, &text) {
                     let words = "no such method; long calls return a ticket";
                     self.refuse(&id, message::METHOD_NOT_FOUND, words);
                 }
             }
             _ => {
                 self.note_server_state(method, params);
-                self.forward(0, id, method, params, text);
+                self.forward(0, id, method, text);
             }
         }
     }
@@ -408,11 +409,11 @@ impl Proxy {
         self.effects.push(Effect::ToHost(line));
     }
 
-    fn notify(&mut self, method: &str, params: &Value) {
+    fn notify(&mut self, method: &str, params: &impl Display) {
         self.send(message::notification(method, params));
     }
 
-    fn ask_host(&mut self, relayed: Relayed, method: &str, params: &Value) {
+    fn ask_host(&mut self, relayed: Relayed, method: &str, params: &impl Display) {
         let id = self.questions.add(relayed);
         self.send(message::request(&id, method, params));
     }

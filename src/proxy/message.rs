@@ -1,9 +1,11 @@
 //! JSON-RPC messages of a host, and those for it.
 
+use core::fmt::Display;
+
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::raw::{self, MembersByName};
-use crate::domain::without_lone_surrogates;
+use crate::domain::{Forwarded, without_lone_surrogates};
 
 /// The members of a JSON object.
 pub(super) type Members = Map<String, Value>;
@@ -28,10 +30,7 @@ pub(super) enum HostMessage {
         text: String,
     },
     /// A response to a request of ours.
-    Response {
-        id: String,
-        outcome: Result<Value, Value>,
-    },
+    Response { id: String, outcome: Forwarded },
 }
 
 /// The codes of JSON-RPC 2.0.
@@ -106,12 +105,11 @@ fn parse_message(message: &RawValue) -> Result<HostMessage, Malformed> {
             text: message.get().to_owned(),
         }),
         (None, Some(id)) => {
-            let value_of = |key| -> Option<Value> { serde_json::from_str(text_of(key)?).ok() };
-            let error = value_of("error").filter(|error| !error.is_null());
-            let outcome = match (value_of("result"), error) {
-                (Some(result), None) => Ok(result),
-                (_, Some(error)) if error.is_object() => Err(error),
-                _ => Err(internal_error("the host gave no result")),
+            let error = text_of("error").filter(|error| *error != "null");
+            let outcome = match (text_of("result"), error) {
+                (Some(result), None) => Forwarded::Result(result.to_owned()),
+                (_, Some(error)) if error.starts_with('{') => Forwarded::Error(error.to_owned()),
+                _ => Forwarded::Error(internal_error("the host gave no result").to_string()),
             };
             Ok(HostMessage::Response { id, outcome })
         }
@@ -144,14 +142,14 @@ pub(super) fn error(id: &str, code: i64, message: &str, data: Option<&str>) -> S
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
 }
 
-/// A notification.
-pub(super) fn notification(method: &str, params: &Value) -> String {
-    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+/// A notification; `params` is JSON.
+pub(super) fn notification(method: &str, params: &impl Display) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
 }
 
-/// A request of ours.
-pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+/// A request of ours; `params` is JSON.
+pub(super) fn request(id: &str, method: &str, params: &impl Display) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)
 }
 
 #[cfg(test)]
@@ -173,7 +171,7 @@ mod tests {
         assert!(matches!(
             error,
             HostMessage::Response {
-                outcome: Err(_),
+                outcome: Forwarded::Error(_),
                 ..
             }
         ));
@@ -234,6 +232,6 @@ mod tests {
         let Ok(HostMessage::Response { outcome, .. }) = read else {
             panic!("{read:?}");
         };
-        assert_eq!(outcome, Ok(json!({"roots": []})));
+        assert_eq!(outcome, Forwarded::Result(r#"{"roots":[]}"#.to_owned()));
     }
 }

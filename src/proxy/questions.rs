@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::Members;
+use super::raw::RawMembers;
 use crate::domain::{Mono, Question, QuestionKind, TaskId, Wall};
 
 /// The questions that the host was asked, by the ids of our requests.
@@ -18,16 +18,16 @@ pub(super) struct RelayedQuestions {
 }
 
 /// A request of the host that goes to the server again once the host has answered the server's questions.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Round {
     /// The id of the host's request.
     pub(super) id: String,
     pub(super) method: String,
-    pub(super) params: Members,
+    pub(super) params: RawMembers,
     pub(super) rounds: u32,
     /// The keys of the questions without an answer.
     pub(super) waiting: BTreeSet<String>,
-    pub(super) responses: Members,
+    pub(super) responses: RawMembers,
 }
 
 /// What a request of ours asks the host.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 /// The members of a JSON object, in their order, with the text of each value. Of equal names only the last one passes:
 /// another program might take the first.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct RawMembers(IndexMap<String, Box<RawValue>>);
 
@@ -36,6 +36,10 @@ impl RawMembers {
         self.0.is_empty()
     }
 
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
+        self.0.retain(|key, _| is_kept(key));
+    }
+
     pub(super) fn remove(&mut self, key: &str) {
         self.0.shift_remove(key);
     }
@@ -50,6 +54,22 @@ impl fmt::Display for RawMembers {
 
 /// The members of an object by their names.
 pub(super) type MembersByName<'t> = BTreeMap<String, &'t RawValue>;
+
+/// The text that a member of an object stands for, if it is a string.
+pub(super) fn text(json: &str, key: &str) -> Option<String> {
+    serde_json::from_str(member(json, key)?).ok()
+}
+
+/// The members of an object; none if it isn't one.
+pub(super) fn members(json: Option<&str>) -> MembersByName<'_> {
+    json.and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default()
+}
+
+/// The progress token in parameters, which are JSON text.
+pub(super) fn progress_token(params: &str) -> Option<&str> {
+    member(member(params, "_meta")?, "progressToken")
+}
 
 /// The text of a member of an object; `None` if it is absent or null.
 pub(super) fn member<'t>(json: &'t str, key: &str) -> Option<&'t str> {

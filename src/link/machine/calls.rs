@@ -203,8 +203,6 @@ impl Link {
         attempt.session_number = self.record.session_number;
         attempt.version = Some(plan.version);
         let (is_first_time, request_id) = (attempt.sent_at.is_none(), attempt.request_id.clone());
-        let caller = active.task.caller.as_ref();
-        let host = caller.map(|caller| caller.profile());
         let method = encode::call_tool(
             plan.version,
             &encode::CallParams {
@@ -214,9 +212,8 @@ impl Link {
                 arguments: &text,
                 task_ttl_ms: plan.asks_for_task.then_some(TTL_WISH_MS),
                 input: attempt.input.as_deref(),
-                meta: caller.and_then(|caller| caller.meta.as_deref()),
                 params: &params,
-                host: host.as_ref(),
+                caller: active.task.caller.as_deref(),
             },
         );
         let mut expected = active.task.resumability;

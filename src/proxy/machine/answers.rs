@@ -156,7 +156,7 @@ impl Proxy {
                 self.respond_to(id, "", &ended);
             }
             (CallRole::TaskResult, Ok(Some(result))) => {
-                let result = host_task::related_result(result, &task.id);
+                let result = host_task::related_to(result, &task.id);
                 self.respond_to(id, "", &result);
             }
             (_, Ok(Some(result))) => {

@@ -1,7 +1,5 @@
 //! The proxy's requests to the session that have no response yet.
 
-use serde_json::Value;
-
 use super::Members;
 use crate::domain::{ProtocolVersion, TaskId};
 
@@ -12,14 +10,14 @@ pub(super) struct ForwardedRequest {
     pub(super) id: String,
     pub(super) method: String,
     pub(super) is_first_page: bool,
-    /// The parameters, if the server may ask something before it answers.
-    pub(super) params: Option<Members>,
+    /// The text of the parameters, if the server may ask something before it answers.
+    pub(super) params: Option<String>,
     /// How often it has asked already.
     pub(super) rounds: u32,
     /// The name of the request in the session, and its progress token there.
     pub(super) key: String,
-    /// The host's own token.
-    pub(super) progress_token: Option<Value>,
+    /// The host's own token, as JSON text.
+    pub(super) progress_token: Option<String>,
 }
 
 /// A request to the session that waits for its response.
@@ -42,7 +40,8 @@ pub(super) enum Asked {
         id: String,
         task: TaskId,
         method: String,
-        params: Members,
+        /// The text of its parameters.
+        params: String,
     },
     /// The host's calls, for a list of them.
     Calls {

@@ -15,7 +15,8 @@ use crate::{
         era::REQUEST_STATE,
         host_task::{self, is_over},
         hosts::Cancels,
-        message, raw,
+        message,
+        raw::{self, RawMembers},
         ticket::{self, COLLECT, ResultPart, TASKS, failure},
         tool_list::Strictness,
     },
@@ -87,10 +88,9 @@ impl Proxy {
                 "`name` must be a string of at most 1 kB, and `arguments` must be an object";
             return self.refuse(&id, message::INVALID_PARAMS, words);
         };
-        let text = raw::member(text, "arguments").unwrap_or("{}").to_owned();
         let state = params.get(REQUEST_STATE).and_then(Value::as_str);
         if let Some(task) = state.and_then(TaskId::parse) {
-            return self.ask_for_task(id, task, "tools/call", params);
+            return self.ask_for_task(id, task, "tools/call", text);
         }
         match name.as_str() {
             TASKS => {
@@ -106,17 +106,18 @@ impl Proxy {
                 let Some(task) = TaskId::parse(task.trim()) else {
                     return self.respond(&id, &failure(NOT_A_CALL));
                 };
-                self.ask_for_task(id, task, COLLECT, params);
+                self.ask_for_task(id, task, COLLECT, text);
             }
             _ => {
-                let mut call = self.new_wait(&name, params);
+                let mut call = self.new_wait(&name, text);
                 let may_be_silent = self.host.cancels.may_be_silent();
+                let arguments = raw::member(text, "arguments").unwrap_or("{}");
                 call.arguments =
-                    may_be_silent.then(|| canonical_arguments(&text).unwrap_or_default());
+                    may_be_silent.then(|| canonical_arguments(arguments).unwrap_or_default());
                 if let Some(task) = self.given_up_silently(&call) {
                     return self.attach_to_open_call(&id, call, task);
                 }
-                let new = self.new_call(&id, name, text, params.get("_meta"));
+                let new = self.new_call(&id, name, arguments.to_owned(), text);
                 self.calls.insert(id.clone(), call);
                 let task = new.id.clone();
                 self.ask(
@@ -127,12 +128,11 @@ impl Proxy {
         }
     }
 
-    /// A request that waits for a task, as long as the host does.
-    pub(super) fn new_wait(&self, tool: &str, params: &Members) -> Call {
+    /// A request that waits for a task, as long as the host does. `params` is the text of its parameters.
+    pub(super) fn new_wait(&self, tool: &str, params: &str) -> Call {
         let wants_task = self.host.has_tasks && !self.host.is_modern;
-        let wants_task = wants_task && params.get("task").is_some_and(Value::is_object);
-        let meta = params.get("_meta");
-        let token = meta.and_then(|meta| meta.get("progressToken"));
+        let task = raw::member(params, "task").filter(|_| wants_task);
+        let wants_task = task.is_some_and(|task| task.starts_with('{'));
         let role = if wants_task {
             CallRole::WantsTask
         } else {
@@ -140,7 +140,7 @@ impl Proxy {
         };
         Call {
             can_follow: self.host.is_modern && self.host.has_tasks,
-            progress_token: token.filter(|token| !token.is_null()).cloned(),
+            progress_token: raw::progress_token(params).map(str::to_owned),
             until: self.call_patience().map(|wait| self.now.mono.after(wait)),
             ..Call::new(role, tool, self.now.mono)
         }
@@ -195,10 +195,9 @@ impl Proxy {
         request_id: &str,
         tool: String,
         arguments: String,
-        meta: Option<&Value>,
+        params: &str,
     ) -> NewCall {
-        let meta = meta.and_then(Value::as_object);
-        let call_id = CALL_IDS.iter().find_map(|key| meta?.get(*key)?.as_str());
+        let meta = raw::member(params, "_meta").filter(|meta| meta.starts_with('{'));
         let mut call = NewCall::new(
             TaskId::from_bits(self.rng.u64(..)),
             self.options.server.clone(),
@@ -223,8 +222,8 @@ impl Proxy {
             directory: self.options.directory.clone(),
             capabilities: self.host.profile.capabilities.clone(),
             request_id: request_id.to_owned(),
-            call_id: call_id.map(str::to_owned),
-            meta: meta.map(|meta| Value::Object(meta.clone()).to_string()),
+            call_id: CALL_IDS.iter().find_map(|key| raw::text(meta?, key)),
+            meta: meta.map(str::to_owned),
             gave_up: None,
             timeout_ms: None,
             repeats: 0,
@@ -307,15 +306,18 @@ impl Proxy {
         let total = view.task.progress.as_ref().and_then(|it| it.total);
         let meta = (call.role == CallRole::Task).then(|| host_task::related(&view.task.id));
         let members = [
-            ("progressToken", Some(token.clone())),
             ("progress", Some(json_number(value))),
             ("total", total.map(json_number)),
             ("message", message.map(Value::from)),
             ("_meta", meta),
         ];
-        let members = members.into_iter();
-        let params = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        let params = Value::Object(params.collect());
+        let mut params = RawMembers::default();
+        params.set("progressToken", token);
+        for (key, value) in members {
+            if let Some(value) = value {
+                params.set(key, &value.to_string());
+            }
+        }
         self.notify("notifications/progress", &params);
     }
 
@@ -392,7 +394,7 @@ impl Proxy {
     }
 
     /// [`COLLECT`]: waits for a task, if it is one of this host.
-    pub(super) fn collect(&mut self, id: &str, view: Option<&TaskView>, params: &Members) {
+    pub(super) fn collect(&mut self, id: &str, view: Option<&TaskView>, params: &str) {
         let Some(view) = view else {
             return self.respond(id, &failure(NOT_A_CALL));
         };
@@ -408,8 +410,9 @@ impl Proxy {
             );
             return self.respond(id, &failure(&words));
         }
-        let arguments = params.get("arguments").and_then(Value::as_object);
-        let part = match arguments.map(ResultPart::of).transpose() {
+        let arguments: Option<Members> =
+            raw::member(params, "arguments").and_then(|it| serde_json::from_str(it).ok());
+        let part = match arguments.as_ref().map(ResultPart::of).transpose() {
             Ok(part) => part.flatten(),
             Err(error) => return self.respond(id, &failure(&error.to_string())),
         };

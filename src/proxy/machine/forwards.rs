@@ -1,11 +1,15 @@
 //! Requests of the host that are not calls, and notifications that MCP doesn't define: they are passed on to the server.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Asked, Members, Proxy, asked::ForwardedRequest};
+use super::{Asked, Proxy, asked::ForwardedRequest};
 use crate::{
     domain::{Forwarded, HostCapabilities, HostProfile, HostRequest, QuestionKind, SessionRequest},
-    proxy::{message, questions::Relayed, raw::RawMembers},
+    proxy::{
+        message,
+        questions::Relayed,
+        raw::{self, RawMembers},
+    },
 };
 
 /// How many requests and notifications of a host may be open at the server, each of which needs a connection of the
@@ -13,39 +17,32 @@ use crate::{
 const FORWARDS: usize = 200;
 
 impl Proxy {
-    /// `rounds` is how often the server has asked something for this request, and `text` that of the parameters.
-    pub(super) fn forward(
-        &mut self,
-        rounds: u32,
-        id: String,
-        method: &str,
-        params: &Members,
-        text: String,
-    ) {
+    /// `rounds` is how often the server has asked something for this request, and `params` the text of the parameters.
+    pub(super) fn forward(&mut self, rounds: u32, id: String, method: &str, params: String) {
         if !self.may_forward() {
             let words = "too many requests are open; wait until the server has answered some";
             return self.refuse(&id, message::SERVER_ERROR, words);
         }
         let key = format!("{}-{}", self.process(), self.next_request);
-        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
-        let token = token.filter(|token| !token.is_null());
+        let token = raw::progress_token(&params);
         let asked = Asked::Forward(ForwardedRequest {
             id,
             method: method.to_owned(),
-            is_first_page: params.get("cursor").is_none_or(Value::is_null),
+            is_first_page: raw::member(&params, "cursor").is_none(),
             params: self.takes_rounds(method).then(|| params.clone()),
             rounds,
             key: key.clone(),
-            progress_token: token.cloned(),
+            progress_token: token.map(str::to_owned),
         });
+        let wants_progress = token.is_some();
         let request = SessionRequest::Forward {
             server: self.options.server.clone(),
             request: HostRequest {
                 method: method.to_owned(),
-                params: text,
+                params,
                 host: Box::new(self.forwarding_host(method)),
                 key,
-                wants_progress: token.is_some(),
+                wants_progress,
             },
         };
         self.ask(asked, request);
@@ -109,11 +106,11 @@ impl Proxy {
             let key = params.get("progressToken").unwrap_or_default();
             let key: String = serde_json::from_str(key).unwrap_or_default();
             let token = self.asked.values().find_map(|asked| match asked {
-                Asked::Forward(request) if request.key == key => request.progress_token.as_ref(),
+                Asked::Forward(request) if request.key == key => request.progress_token.as_deref(),
                 _ => None,
             });
             if let Some(token) = token {
-                params.set("progressToken", &token.to_string());
+                params.set("progressToken", token);
                 members.set("params", &params.to_string());
                 self.send(members.to_string());
             }
@@ -130,15 +127,11 @@ impl Proxy {
             return self.ask_host(Relayed::OfForward { id, key }, method, &params);
         }
         let error = json!({"code": message::METHOD_NOT_FOUND, "message": "Method not found"});
-        self.respond_to_server(id, Err(error));
+        self.respond_to_server(id, Forwarded::Error(error.to_string()));
     }
 
     /// Answers a request of the server.
-    pub(super) fn respond_to_server(&mut self, id: String, outcome: Result<Value, Value>) {
-        let outcome = match outcome {
-            Ok(result) => Forwarded::Result(result.to_string()),
-            Err(error) => Forwarded::Error(error.to_string()),
-        };
+    pub(super) fn respond_to_server(&mut self, id: String, outcome: Forwarded) {
         let server = self.options.server.clone();
         let request = SessionRequest::Respond {
             server,

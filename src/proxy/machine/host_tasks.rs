@@ -12,7 +12,7 @@ use crate::{
     proxy::{
         host_task::{self, EXTENSION, PAGE, is_over},
         message,
-        raw::RawMembers,
+        raw::{self, RawMembers},
         ticket::{COLLECT, failure},
     },
 };
@@ -24,7 +24,7 @@ const UNKNOWN_TASK: &str = "unknown task";
 
 impl Proxy {
     /// A request for tasks. Returns false if the host is offered none.
-    pub(super) fn task_requested(&mut self, id: &str, method: &str, params: &Members) -> bool {
+    pub(super) fn task_requested(&mut self, id: &str, method: &str, params: &str) -> bool {
         if self.host.is_modern && !self.host.has_tasks {
             let extensions = json!({"extensions": {EXTENSION: {}}});
             let data = json!({"requiredCapabilities": extensions}).to_string();
@@ -38,9 +38,9 @@ impl Proxy {
         let id = id.to_owned();
         match (method, self.host.is_modern) {
             ("tasks/list", false) => {
-                let cursor = params.get("cursor").filter(|cursor| !cursor.is_null());
-                let after = cursor.and_then(Value::as_str).and_then(TaskId::parse);
-                if cursor.is_some() && after.is_none() {
+                let after = raw::text(params, "cursor");
+                let after = after.and_then(|cursor| TaskId::parse(&cursor));
+                if raw::member(params, "cursor").is_some() && after.is_none() {
                     self.refuse(&id, message::INVALID_PARAMS, "unknown cursor");
                     return true;
                 }
@@ -50,8 +50,8 @@ impl Proxy {
             ("tasks/get" | "tasks/cancel", _)
             | ("tasks/result", false)
             | ("tasks/update", true) => {
-                let task = params.get("taskId").and_then(Value::as_str);
-                let Some(task) = task.and_then(TaskId::parse) else {
+                let task = raw::text(params, "taskId");
+                let Some(task) = task.and_then(|task| TaskId::parse(&task)) else {
                     self.refuse(&id, message::INVALID_PARAMS, UNKNOWN_TASK);
                     return true;
                 };
@@ -63,18 +63,12 @@ impl Proxy {
     }
 
     /// Asks for the snapshot of the task that a request is about.
-    pub(super) fn ask_for_task(
-        &mut self,
-        id: String,
-        task: TaskId,
-        method: &str,
-        params: &Members,
-    ) {
+    pub(super) fn ask_for_task(&mut self, id: String, task: TaskId, method: &str, params: &str) {
         let asked = Asked::Task {
             id,
             task: task.clone(),
             method: method.to_owned(),
-            params: params.clone(),
+            params: params.to_owned(),
         };
         self.ask(asked, SessionRequest::Follow(task));
     }
@@ -85,7 +79,7 @@ impl Proxy {
         id: &str,
         view: Option<&TaskView>,
         method: &str,
-        params: &Members,
+        params: &str,
     ) {
         match method {
             "tools/call" => return self.round_continues(id, view, params),
@@ -121,18 +115,19 @@ impl Proxy {
         if self.host.is_modern && is_over(view) && !is_cancelled {
             return self.wait_for_task(id, view, CallRole::TaskGet);
         }
-        let mut task = self.host_task(view);
-        if self.host.is_modern {
+        let task = Value::Object(self.host_task(view)).to_string();
+        let mut task = RawMembers::parse(&task).unwrap_or_default();
+        if self.host.is_modern && !is_cancelled {
             let requests = self.input_requests(view);
-            if requests.is_empty() && !is_cancelled {
+            if requests.is_empty() {
                 // Only a person at the screen can answer what it asks.
-                task.insert("status".to_owned(), "working".into());
-            } else if !is_cancelled {
-                task.insert("status".to_owned(), "input_required".into());
-                task.insert("inputRequests".to_owned(), Value::Object(requests));
+                task.set("status", r#""working""#);
+            } else {
+                task.set("status", r#""input_required""#);
+                task.set("inputRequests", &requests.to_string());
             }
         }
-        self.respond(id, &Value::Object(task));
+        self.respond_to(id, "", &task.to_string());
     }
 
     /// Reads the result of a task once there is one, for a request that waits for it.
@@ -177,9 +172,8 @@ impl Proxy {
         self.respond(id, &result);
     }
 
-    fn update_task(&mut self, id: &str, view: &TaskView, params: &Members) {
-        let responses = params.get("inputResponses").and_then(Value::as_object);
-        self.answer_from_host(view, responses);
+    fn update_task(&mut self, id: &str, view: &TaskView, params: &str) {
+        self.answer_from_host(view, params);
         self.respond(id, &json!({}));
     }
 

@@ -6,7 +6,7 @@ use super::{Asked, CallRole, IntroductionMethod, Members, Proxy};
 use crate::{
     domain::{GaveUpReason, TaskView},
     proxy::{
-        era::{MODERN, RequestMeta, SUBSCRIPTION_ID, log_level},
+        era::{MODERN, REQUEST_STATE, RequestMeta, SUBSCRIPTION_ID, log_level},
         message,
     },
 };
@@ -150,14 +150,12 @@ impl Proxy {
         if requests.is_empty() {
             return;
         }
-        let result = json!({
-            "resultType": "input_required",
-            "inputRequests": requests,
-            "requestState": task.as_str(),
-        });
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{requests},"{REQUEST_STATE}":"{task}"}}"#
+        );
         let waiting = self.requests_for(task).into_iter();
         for (id, _) in waiting.filter(|(_, role)| *role == CallRole::Call) {
-            self.respond(&id, &result);
+            self.respond_to(&id, "", &result);
             if let Some(call) = self.calls.remove(&id) {
                 self.call_gave_up(&call, GaveUpReason::Ticket);
             }
@@ -165,14 +163,13 @@ impl Proxy {
     }
 
     /// A call that the host makes again, with answers to the questions of a task.
-    pub(super) fn round_continues(&mut self, id: &str, view: Option<&TaskView>, params: &Members) {
+    pub(super) fn round_continues(&mut self, id: &str, view: Option<&TaskView>, params: &str) {
         let Some(view) = view else {
             // Nothing may run a second time.
             let words = "unknown requestState: that call is not open";
             return self.refuse(id, message::INVALID_PARAMS, words);
         };
-        let responses = params.get("inputResponses").and_then(Value::as_object);
-        self.answer_from_host(view, responses);
+        self.answer_from_host(view, params);
         let call = self.new_wait(&view.task.tool, params);
         self.wait_for(id, call, view.task.id.clone());
     }

@@ -3,12 +3,17 @@
 
 use core::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Asked, CallRole, Members, Proxy};
+use super::{Asked, CallRole, Proxy};
 use crate::{
     domain::{Answer, Forwarded, Question, QuestionKind, SessionRequest, TaskId, TaskView},
-    proxy::{era, host_task, message::internal_error, questions::Relayed},
+    proxy::{
+        era, host_task,
+        message::internal_error,
+        questions::Relayed,
+        raw::{self, RawMembers},
+    },
 };
 
 /// How long a host may take to say which directories it works in.
@@ -82,13 +87,12 @@ impl Proxy {
     }
 
     /// The parameters of a question for the host, if it can answer such questions.
-    pub(super) fn shown(&self, kind: QuestionKind, request: &str) -> Option<Value> {
+    pub(super) fn shown(&self, kind: QuestionKind, request: &str) -> Option<RawMembers> {
         if !self.host.profile.capabilities.can_answer(kind) {
             return None;
         }
-        let mut params: Value = serde_json::from_str(request).unwrap_or_default();
         if kind.is_elicitation() {
-            let is_page = params.get("mode").and_then(Value::as_str) == Some("url");
+            let is_page = raw::text(request, "mode").as_deref() == Some("url");
             let modes = self.host.profile.capabilities.0.get("elicitation");
             let has = |mode| modes.is_some_and(|modes| modes.get(mode).is_some());
             // Before there were modes, there were only forms (2025-06-18).
@@ -97,18 +101,19 @@ impl Proxy {
                 return None;
             }
         }
-        if params.is_null() {
-            params = json!({});
-        }
-        let params_by_name = params.as_object_mut()?;
-        if let Some(meta) = params_by_name
-            .get_mut("_meta")
-            .and_then(Value::as_object_mut)
-        {
+        let request = if matches!(request, "" | "null") {
+            "{}"
+        } else {
+            request
+        };
+        let mut params = RawMembers::parse(request)?;
+        if let Some(mut meta) = params.get("_meta").and_then(RawMembers::parse) {
             // These belong to longhaul's own connection.
-            meta.retain(|key, _| key != "progressToken" && !key.starts_with(era::PROTOCOL_META));
+            meta.retain(|key| key != "progressToken" && !key.starts_with(era::PROTOCOL_META));
             if meta.is_empty() {
-                params_by_name.remove("_meta");
+                params.remove("_meta");
+            } else {
+                params.set("_meta", &meta.to_string());
             }
         }
         Some(params)
@@ -122,13 +127,14 @@ impl Proxy {
         if !self.is_own(question) {
             return self.decline_for_others(task, question);
         }
-        let Some(mut params) = self.shown(question.kind, &question.request) else {
+        let Some(params) = self.shown(question.kind, &question.request) else {
             return;
         };
+        let mut params = params.to_string();
         let is_task = |role| matches!(role, CallRole::Task | CallRole::TaskResult);
         let mut calls = self.calls.values();
         if calls.any(|call| call.task.as_ref() == Some(task) && is_task(call.role)) {
-            host_task::relate(&mut params, task);
+            params = host_task::related_to(&params, task);
         }
         self.questions.know(task, question);
         let relayed = Relayed::Question {
@@ -159,7 +165,7 @@ impl Proxy {
         for number in std::mem::take(&mut self.questions.roots_wanted) {
             let until = self.now.mono.after(ROOTS_WITHIN);
             let relayed = Relayed::Roots { number, until };
-            self.ask_host(relayed, QuestionKind::Roots.method(), &json!({}));
+            self.ask_host(relayed, QuestionKind::Roots.method(), &"{}");
         }
     }
 
@@ -170,17 +176,18 @@ impl Proxy {
         let due: Vec<(String, u64)> = due.map(|(id, number, _)| (id.clone(), number)).collect();
         for (id, number) in due {
             self.questions.open.remove(&id);
-            self.give_roots(number, Err(internal_error("the host did not answer")));
+            let error = internal_error("the host did not answer").to_string();
+            self.give_roots(number, Forwarded::Error(error));
         }
     }
 
-    fn give_roots(&mut self, number: u64, outcome: Result<Value, Value>) {
+    fn give_roots(&mut self, number: u64, outcome: Forwarded) {
         let roots = match outcome {
-            Ok(result) => {
-                let roots = result.get("roots").filter(|roots| roots.is_array());
-                Forwarded::Result(roots.map_or_else(|| "[]".to_owned(), Value::to_string))
+            Forwarded::Result(result) => {
+                let roots = raw::member(&result, "roots").filter(|roots| roots.starts_with('['));
+                Forwarded::Result(roots.unwrap_or("[]").to_owned())
             }
-            Err(error) => Forwarded::Error(error.to_string()),
+            Forwarded::Error(error) => Forwarded::Error(error),
         };
         let request = SessionRequest::Roots {
             server: self.options.server.clone(),
@@ -191,7 +198,7 @@ impl Proxy {
     }
 
     /// The host has answered; `id` is JSON text.
-    pub(super) fn question_answered(&mut self, id: &str, outcome: Result<Value, Value>) {
+    pub(super) fn question_answered(&mut self, id: &str, outcome: Forwarded) {
         let id: String = serde_json::from_str(id).unwrap_or_default();
         match self.questions.open.remove(&id) {
             Some(Relayed::Question {
@@ -201,7 +208,7 @@ impl Proxy {
                     self.answer(task, key, answer);
                 }
             }
-            Some(Relayed::Round { number, key }) => self.round_answered(number, key, outcome),
+            Some(Relayed::Round { number, key }) => self.round_answered(number, &key, &outcome),
             Some(Relayed::Roots { number, .. }) => self.give_roots(number, outcome),
             Some(Relayed::OfForward { id, .. }) => self.respond_to_server(id, outcome),
             None => {}
@@ -214,58 +221,55 @@ impl Proxy {
     }
 
     /// The questions of a task as a modern host gets them: in a round, or with the task.
-    pub(super) fn input_requests(&self, view: &TaskView) -> Members {
+    pub(super) fn input_requests(&self, view: &TaskView) -> RawMembers {
+        let mut requests = RawMembers::default();
         let questions = view.task.questions.iter();
-        let open = questions.filter(|it| it.is_open() && self.is_own(it));
-        let requests = open.filter_map(|question| {
-            let params = self.shown(question.kind, &question.request)?;
-            let request = json!({"method": question.kind.method(), "params": params});
-            Some((question.key.clone(), request))
-        });
-        requests.collect()
+        for question in questions.filter(|it| it.is_open() && self.is_own(it)) {
+            if let Some(params) = self.shown(question.kind, &question.request) {
+                let method = question.kind.method();
+                let request = format!(r#"{{"method":"{method}","params":{params}}}"#);
+                requests.set(&question.key, &request);
+            }
+        }
+        requests
     }
 
-    /// Answers questions with what a modern host sent for them, by their keys.
-    pub(super) fn answer_from_host(&mut self, view: &TaskView, responses: Option<&Members>) {
-        for (key, response) in responses.into_iter().flatten() {
+    /// Answers questions with what a modern host sent for them, by their keys. `params` is the text of its parameters.
+    pub(super) fn answer_from_host(&mut self, view: &TaskView, params: &str) {
+        for (key, response) in raw::members(raw::member(params, "inputResponses")) {
             let questions = view.task.questions.iter();
             let mut open = questions.filter(|it| it.is_open() && self.is_own(it));
-            let Some(question) = open.find(|question| question.has_key(key)) else {
+            let Some(question) = open.find(|question| question.has_key(&key)) else {
                 continue;
             };
-            if let Some(answer) = answer_of(question.kind, Ok(response.clone())) {
+            let response = Forwarded::Result(response.get().to_owned());
+            if let Some(answer) = answer_of(question.kind, response) {
                 self.questions.know(&view.task.id, question);
-                self.answer(view.task.id.clone(), key.clone(), answer);
+                self.answer(view.task.id.clone(), key, answer);
             }
         }
     }
 }
 
 /// The answer of a host. `None` leaves an elicitation to the person at the screen.
-fn answer_of(kind: QuestionKind, outcome: Result<Value, Value>) -> Option<Answer> {
+fn answer_of(kind: QuestionKind, outcome: Forwarded) -> Option<Answer> {
     match (kind, outcome) {
-        (QuestionKind::Elicitation, Ok(result)) => {
-            match result.get("action").and_then(Value::as_str)? {
+        (QuestionKind::Elicitation, Forwarded::Result(result)) => {
+            match raw::text(&result, "action")?.as_str() {
                 "accept" => Some(Answer::Accept {
-                    content: result.get("content").map(Value::to_string),
+                    content: raw::member(&result, "content").map(str::to_owned),
                 }),
                 "decline" => Some(Answer::Decline),
                 "cancel" => Some(Answer::Dismiss),
                 _ => None,
             }
         }
-        (QuestionKind::Elicitation, Err(_)) => None,
-        (QuestionKind::Sampling | QuestionKind::Roots, Ok(result)) if result.is_object() => {
-            Some(Answer::Result {
-                json: result.to_string(),
-            })
-        }
-        (QuestionKind::Sampling | QuestionKind::Roots, Ok(_)) => Some(Answer::Error {
+        (QuestionKind::Elicitation, Forwarded::Error(_)) => None,
+        (_, Forwarded::Result(json)) if json.starts_with('{') => Some(Answer::Result { json }),
+        (_, Forwarded::Result(_)) => Some(Answer::Error {
             json: internal_error("not an object").to_string(),
         }),
-        (QuestionKind::Sampling | QuestionKind::Roots, Err(error)) => Some(Answer::Error {
-            json: error.to_string(),
-        }),
+        (_, Forwarded::Error(json)) => Some(Answer::Error { json }),
     }
 }
 

@@ -1,15 +1,14 @@
 //! What a server of the modern era asks before it answers `prompts/get` or `resources/read`, for a host that is asked by
 //! requests (MCP 2026-07-28, basic/patterns/mrtr). A modern host answers in rounds itself.
 
-use serde_json::{Map, Value};
-
-use super::{Members, Proxy, asked::ForwardedRequest};
+use super::{Proxy, asked::ForwardedRequest};
 use crate::{
-    domain::QuestionKind,
+    domain::{Forwarded, QuestionKind},
     proxy::{
         era::REQUEST_STATE,
         message,
         questions::{Relayed, Round},
+        raw::{self, RawMembers},
     },
 };
 
@@ -35,8 +34,7 @@ impl Proxy {
         else {
             return false;
         };
-        let result: Members = serde_json::from_str(result).unwrap_or_default();
-        if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
+        if raw::text(result, "resultType").as_deref() != Some("input_required") {
             return false;
         }
         if *rounds >= ROUNDS {
@@ -44,27 +42,25 @@ impl Proxy {
             self.refuse(id, message::SERVER_ERROR, &words);
             return true;
         }
-        let mut params = params.clone();
+        let mut params = RawMembers::parse(params).unwrap_or_default();
         params.remove("inputResponses");
-        match result.get(REQUEST_STATE) {
-            Some(state) => params.insert(REQUEST_STATE.to_owned(), state.clone()),
+        match raw::member(result, REQUEST_STATE) {
+            Some(state) => params.set(REQUEST_STATE, state),
             None => params.remove(REQUEST_STATE),
-        };
-        let requests = result.get("inputRequests").and_then(Value::as_object);
+        }
         let mut shown = Vec::new();
-        for (key, request) in requests.into_iter().flatten() {
-            let asked = request.get("method").and_then(Value::as_str);
+        for (key, request) in raw::members(raw::member(result, "inputRequests")) {
+            let asked: Option<String> = raw::text(request.get(), "method");
             let asked = asked.unwrap_or_default();
-            let params = request.get("params").map(Value::to_string);
-            let kind = QuestionKind::of_method(asked);
-            let params =
-                kind.and_then(|kind| Some((kind, self.shown(kind, &params.unwrap_or_default())?)));
+            let params = raw::member(request.get(), "params").unwrap_or("{}");
+            let kind = QuestionKind::of_method(&asked);
+            let params = kind.and_then(|kind| Some((kind, self.shown(kind, params)?)));
             let Some((kind, params)) = params else {
                 let words = format!("the server asks for {asked}, which this host can't answer");
                 self.refuse(id, message::SERVER_ERROR, &words);
                 return true;
             };
-            shown.push((key.clone(), kind, params));
+            shown.push((key, kind, params));
         }
         self.next_round += 1;
         let number = self.next_round;
@@ -76,7 +72,7 @@ impl Proxy {
                 params,
                 rounds: rounds + 1,
                 waiting: shown.iter().map(|(key, ..)| key.clone()).collect(),
-                responses: Map::new(),
+                responses: RawMembers::default(),
             },
         );
         for (key, kind, params) in shown {
@@ -87,27 +83,25 @@ impl Proxy {
     }
 
     /// The host has answered a question of a round.
-    pub(super) fn round_answered(
-        &mut self,
-        number: u64,
-        key: String,
-        outcome: Result<Value, Value>,
-    ) {
+    pub(super) fn round_answered(&mut self, number: u64, key: &str, outcome: &Forwarded) {
         let Some(round) = self.rounds.get_mut(&number) else {
             return;
         };
         match outcome {
-            Ok(response) => {
-                round.waiting.remove(&key);
-                round.responses.insert(key, response);
+            Forwarded::Result(response) => {
+                round.waiting.remove(key);
+                round.responses.set(key, response);
                 self.end_round(number);
             }
             // A round has no errors, and the server does not wait.
-            Err(error) => {
+            Forwarded::Error(error) => {
                 let id = round.id.clone();
                 self.remove_round(number);
-                let why = error.get("message").and_then(Value::as_str);
-                let words = format!("the host refused: {}", why.unwrap_or("no reason"));
+                let why = raw::text(error, "message");
+                let words = format!(
+                    "the host refused: {}",
+                    why.as_deref().unwrap_or("no reason")
+                );
                 self.refuse(&id, message::SERVER_ERROR, &words);
             }
         }
@@ -137,11 +131,11 @@ impl Proxy {
         }
         if let Some(mut round) = self.rounds.remove(&number) {
             if !round.responses.is_empty() {
-                let responses = Value::Object(round.responses);
-                round.params.insert("inputResponses".to_owned(), responses);
+                let responses = round.responses.to_string();
+                round.params.set("inputResponses", &responses);
             }
-            let text = Value::Object(round.params.clone()).to_string();
-            self.forward(round.rounds, round.id, &round.method, &round.params, text);
+            let params = round.params.to_string();
+            self.forward(round.rounds, round.id, &round.method, params);
         }
     }
 }

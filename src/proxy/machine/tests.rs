@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
-    Attempt, Collected, Forwarded, Introduction, NewCall, ProtocolVersion, Question, QuestionKind,
-    QuestionSource, RequestError, ServerName, SessionEvent, SessionRequest, SessionRequestId,
-    SessionResponse, Stamp, Status, Task, TaskId, TaskView, Wall,
+    Answer, Attempt, Collected, Forwarded, Introduction, NewCall, Progress, ProtocolVersion,
+    Question, QuestionKind, QuestionSource, RequestError, ServerName, SessionEvent, SessionRequest,
+    SessionRequestId, SessionResponse, Stamp, Status, Task, TaskId, TaskView, Wall,
 };
 
 /// A proxy before the server `lab`, and what it has done so far.
@@ -115,6 +115,22 @@ fn modern(mut params: Value) -> String {
     params.to_string()
 }
 
+fn question(kind: QuestionKind, request: &str) -> Question {
+    Question {
+        key: kind.method().to_owned(),
+        earlier: Vec::new(),
+        kind,
+        source: QuestionSource::TaskInput,
+        request: request.to_owned(),
+        asked_at: Wall(0),
+        answer: None,
+        is_delivered: false,
+        is_unsent: false,
+        shared_with: Vec::new(),
+        only_for: None,
+    }
+}
+
 /// The only line for the host.
 fn line_of(effects: Vec<Effect>) -> String {
     match <[Effect; 1]>::try_from(effects) {
@@ -204,6 +220,59 @@ fn numbers_keep_all_their_digits() {
     ));
     let result = Forwarded::Result("{}".to_owned());
     assert_eq!(bench.answer(number, SessionResponse::Forwarded(result)), []);
+}
+
+#[test]
+fn numbers_of_calls_and_questions_keep_all_their_digits() {
+    const WEI: &str = r#"{"wei":1180591620717411303424}"#;
+    let capabilities = json!({"sampling": {}, "elicitation": {"form": {}}});
+    let mut bench = Bench::connected_with(ProtocolVersion::V20251125, &capabilities);
+    let token = "123456789012345678901234567890";
+    let params = format!(
+        r#"{{"name":"slow","_meta":{{"progressToken":{token},"a":{WEI}}},"task":null,"later":{WEI}}}"#
+    );
+    let (number, asked) = bench.asks(&request(2, "tools/call", &params));
+    let SessionRequest::Start(call) = asked else {
+        panic!("{asked:?}")
+    };
+    let caller = call.caller.clone().unwrap();
+    assert!(caller.meta.unwrap().contains(WEI));
+    bench.answer(number, SessionResponse::Started(call.id.clone()));
+    let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+    view.task.progress = Progress::reported(1.0, None, None);
+    let published =
+        |view: &TaskView| ProxyInput::Session(SessionEvent::Task(Arc::new(view.clone())));
+    let line = line_of(bench.takes(published(&view)));
+    assert!(
+        line.contains(&format!(r#""progressToken":{token},"#)),
+        "{line}"
+    );
+    for (kind, answer) in [
+        (QuestionKind::Sampling, WEI.to_owned()),
+        (
+            QuestionKind::Elicitation,
+            format!(r#"{{"action":"accept","content":{WEI}}}"#),
+        ),
+    ] {
+        view.task.questions = vec![question(kind, &format!(r#"{{"most":{WEI}}}"#))];
+        let line = line_of(bench.takes(published(&view)));
+        assert!(line.contains(WEI), "{line}");
+        let asked: Value = serde_json::from_str(&line).unwrap();
+        let (id, params) = (&asked["id"], &asked["params"]);
+        assert!(params["most"].is_object(), "{line}");
+        let (_, given) = bench.asks(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{answer}}}"#
+        ));
+        let SessionRequest::Answer { answer, .. } = given else {
+            panic!("{given:?}")
+        };
+        let json = match answer {
+            Answer::Result { json } => json,
+            Answer::Accept { content } => content.unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(json, WEI);
+    }
 }
 
 #[test]
@@ -389,19 +458,8 @@ fn a_question_ends_with_its_call() {
     let (number, call) = bench.calls_slow();
     bench.answer(number, SessionResponse::Started(call.id.clone()));
     let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
-    view.task.questions.push(Question {
-        key: "1.0".to_owned(),
-        earlier: Vec::new(),
-        kind: QuestionKind::Elicitation,
-        source: QuestionSource::TaskInput,
-        request: r#"{"message":"go on?"}"#.to_owned(),
-        asked_at: Wall(0),
-        answer: None,
-        is_delivered: false,
-        is_unsent: false,
-        shared_with: Vec::new(),
-        only_for: None,
-    });
+    let asked = question(QuestionKind::Elicitation, r#"{"message":"go on?"}"#);
+    view.task.questions.push(asked);
     let mut sent = |view: &TaskView, method: &str| {
         let event = SessionEvent::Task(Arc::new(view.clone()));
         let effects = bench.takes(ProxyInput::Session(event));

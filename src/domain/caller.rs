@@ -26,6 +26,9 @@ pub struct Caller {
     pub call_id: Option<String>,
     /// The other members of its `_meta`, as the text of a JSON object; they are sent with the call.
     pub meta: Option<String>,
+    /// The parameters of its request that MCP doesn't define, as the text of a JSON object; they are sent with the call.
+    #[serde(default)]
+    pub other_params: Option<String>,
     /// When and why it last stopped waiting without a result.
     pub gave_up: Option<GaveUp>,
     /// After how many milliseconds it gave up because of its own limit, at the earliest.
@@ -378,6 +381,7 @@ impl Caller {
             request_id: "7".to_owned(),
             call_id: None,
             meta: None,
+            other_params: None,
             gave_up: None,
             timeout_ms: None,
             repeats: 0,

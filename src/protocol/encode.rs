@@ -110,7 +110,11 @@ pub fn call_tool(version: ProtocolVersion, call: &CallParams<'_>) -> Method {
     if let (Era::Modern, Some(host)) = (version.era(), &host) {
         present(&mut params, host, capabilities(Some(host)));
     }
-    let mut verbatim = call.input.map(members).unwrap_or_default();
+    let others = call
+        .caller
+        .and_then(|caller| caller.other_params.as_deref());
+    let mut verbatim = others.map(members).unwrap_or_default();
+    verbatim.extend(call.input.map(members).unwrap_or_default());
     let meta = call.caller.and_then(|caller| caller.meta.as_deref());
     for (key, text) in [("arguments", Some(call.arguments)), ("_meta", meta)] {
         let value = text.and_then(|text| serde_json::from_str(text).ok());
@@ -441,6 +445,7 @@ mod tests {
     fn call_method(version: ProtocolVersion) -> Method {
         let caller = Caller {
             meta: Some(r#"{"a":18446744073709551616,"progressToken":7}"#.to_owned()),
+            other_params: Some(r#"{"later":18446744073709551617}"#.to_owned()),
             ..Caller::of_test()
         };
         call_tool(
@@ -470,6 +475,7 @@ mod tests {
             };
             assert!(body.contains(r#""wei":1180591620717411303424"#), "{body}");
             assert!(body.contains(r#""a":18446744073709551616"#), "{body}");
+            assert!(body.contains(r#""later":18446744073709551617"#), "{body}");
         }
     }
 

@@ -43,6 +43,16 @@ const NOT_A_CALL: &str = "this host has no call with that id; call longhaul_task
 /// Members of `_meta` in which hosts name their calls.
 const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
 
+/// The parameters of a call that longhaul sends itself, or replaces.
+const KNOWN_PARAMS: [&str; 6] = [
+    "name",
+    "arguments",
+    "_meta",
+    "task",
+    "inputResponses",
+    REQUEST_STATE,
+];
+
 /// The most bytes of a tool's name that are kept.
 const NAME_BYTES: usize = text::NAME_BYTES;
 
@@ -214,6 +224,8 @@ impl Proxy {
                 _ => None,
             })
             .collect();
+        let mut others = RawMembers::parse(params).unwrap_or_default();
+        others.retain(|key| !KNOWN_PARAMS.contains(&key));
         let settings = &self.options.settings;
         call.never_attaches = settings.never_attach.contains(&call.tool);
         call.caller = Some(Box::new(Caller {
@@ -224,6 +236,7 @@ impl Proxy {
             request_id: request_id.to_owned(),
             call_id: CALL_IDS.iter().find_map(|key| raw::text(meta?, key)),
             meta: meta.map(str::to_owned),
+            other_params: (!others.is_empty()).then(|| others.to_string()),
             gave_up: None,
             timeout_ms: None,
             repeats: 0,

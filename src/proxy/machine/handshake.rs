@@ -13,7 +13,8 @@ use crate::{
     proxy::{
         era::{MODERN, SERVER_INFO},
         host_task::{self, EXTENSION},
-        hosts, message,
+        hosts,
+        raw::RawMembers,
     },
 };
 
@@ -26,6 +27,18 @@ const CAPABILITIES: [&str; 7] = [
     "prompts",
     "resources",
     "tools",
+];
+
+/// The members of a server's introduction that are the connection's own, or don't pass unchanged.
+const KNOWN_MEMBERS: [&str; 8] = [
+    "protocolVersion",
+    "supportedVersions",
+    "capabilities",
+    "serverInfo",
+    "_meta",
+    "resultType",
+    "ttlMs",
+    "cacheScope",
 ];
 
 impl Proxy {
@@ -90,7 +103,7 @@ impl Proxy {
         match &host {
             Some((id, IntroductionMethod::Initialize(version))) => {
                 let result = handshake(&introduction, *version, server);
-                self.respond(id, &result);
+                self.respond_to(id, "", &result.to_string());
             }
             Some((id, IntroductionMethod::Discover)) => {
                 let result = discovery(&introduction, server);
@@ -141,8 +154,10 @@ impl Proxy {
     }
 }
 
-/// What a server says of itself: its capabilities, its name, and its instructions.
-fn server_info(introduction: &Introduction, server: &str) -> (Members, Value, Option<Value>) {
+/// What a server says of itself: its capabilities, its name, and what passes unchanged.
+fn server_info(introduction: &Introduction, server: &str) -> (Members, Value, RawMembers) {
+    let mut others = RawMembers::parse(&introduction.result).unwrap_or_default();
+    others.retain(|key| !KNOWN_MEMBERS.contains(&key));
     let result: Members = serde_json::from_str(&introduction.result).unwrap_or_default();
     let mut capabilities = Map::new();
     if let Some(offered) = result.get("capabilities").and_then(Value::as_object) {
@@ -163,12 +178,12 @@ fn server_info(introduction: &Introduction, server: &str) -> (Members, Value, Op
     let in_meta = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO));
     let info = result.get("serverInfo").or(in_meta).cloned();
     let info = info.unwrap_or_else(|| json!({"name": server, "version": ""}));
-    (capabilities, info, result.get("instructions").cloned())
+    (capabilities, info, others)
 }
 
 /// The result of `initialize` for the host.
-fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str) -> Value {
-    let (mut capabilities, info, instructions) = server_info(introduction, server);
+fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str) -> RawMembers {
+    let (mut capabilities, info, mut result) = server_info(introduction, server);
     if introduction.version.era() == Era::Modern
         && let Some(resources) = capabilities.get_mut("resources")
         && let Some(resources) = resources.as_object_mut()
@@ -179,28 +194,24 @@ fn handshake(introduction: &Introduction, version: ProtocolVersion, server: &str
     if version == ProtocolVersion::V20251125 {
         capabilities.insert("tasks".to_owned(), host_task::capability());
     }
-    let result = json!({
-        "protocolVersion": version.label(),
-        "capabilities": capabilities,
-        "serverInfo": info,
-    });
-    message::with(result, "instructions", instructions)
+    result.set("protocolVersion", &json!(version.label()).to_string());
+    result.set("capabilities", &Value::Object(capabilities).to_string());
+    result.set("serverInfo", &info.to_string());
+    result
 }
 
 /// The result of `server/discover` for the host.
-fn discovery(introduction: &Introduction, server: &str) -> Value {
-    let (mut capabilities, info, instructions) = server_info(introduction, server);
+fn discovery(introduction: &Introduction, server: &str) -> RawMembers {
+    let (mut capabilities, info, mut result) = server_info(introduction, server);
     let extensions = capabilities.entry("extensions");
     let extensions = extensions.or_insert_with(|| json!({}));
     if let Some(extensions) = extensions.as_object_mut() {
         extensions.insert(EXTENSION.to_owned(), json!({}));
     }
-    let result = json!({
-        "supportedVersions": [MODERN.label()],
-        "capabilities": capabilities,
-        "_meta": {SERVER_INFO: info},
-    });
-    message::with(result, "instructions", instructions)
+    result.set("supportedVersions", &json!([MODERN.label()]).to_string());
+    result.set("capabilities", &Value::Object(capabilities).to_string());
+    result.set("_meta", &json!({SERVER_INFO: info}).to_string());
+    result
 }
 
 #[cfg(test)]
@@ -210,17 +221,23 @@ mod tests {
     #[test]
     fn the_server_introduces_itself_through_the_proxy() {
         let told = json!({"capabilities": {"prompts": {"listChanged": true}, "tasks": {}, "resources": {"subscribe": true}},
-            "_meta": {SERVER_INFO: {"name": "lab", "version": "3"}}, "instructions": "be kind"});
+            "_meta": {SERVER_INFO: {"name": "lab", "version": "3"}}, "instructions": "be kind", "x": 5});
         let introduction = |version| Introduction {
             version,
             result: told.to_string(),
             timeout_ms: None,
         };
-        let to_old = |version| handshake(&introduction(version), ProtocolVersion::V20250326, "x");
+        let to_old = |version| {
+            let result = handshake(&introduction(version), ProtocolVersion::V20250326, "x");
+            serde_json::from_str::<Value>(&result.to_string()).unwrap()
+        };
         let modern = to_old(ProtocolVersion::V20260728);
         assert_eq!(modern["protocolVersion"], "2025-03-26");
         assert_eq!(modern["serverInfo"]["name"], "lab");
-        assert_eq!(modern["instructions"], "be kind");
+        assert_eq!(
+            (&modern["instructions"], &modern["x"]),
+            (&json!("be kind"), &json!(5))
+        );
         let expected = json!({"prompts": {"listChanged": true}, "resources": {}, "tools": {"listChanged": true}});
         assert_eq!(modern["capabilities"], expected);
         let stateful = to_old(ProtocolVersion::V20251125);

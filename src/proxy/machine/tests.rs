@@ -237,6 +237,7 @@ fn numbers_of_calls_and_questions_keep_all_their_digits() {
     };
     let caller = call.caller.clone().unwrap();
     assert!(caller.meta.unwrap().contains(WEI));
+    assert_eq!(caller.other_params, Some(format!(r#"{{"later":{WEI}}}"#)));
     bench.answer(number, SessionResponse::Started(call.id.clone()));
     let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
     view.task.progress = Progress::reported(1.0, None, None);

@@ -3297,6 +3297,7 @@ fn of_agent(name: &str) -> TaskView {
         request_id: "7".to_owned(),
         call_id: None,
         meta: None,
+        other_params: None,
         gave_up: Some(GaveUp {
             at: ago(4 * MINUTE),
             after_ms: 48_000,

@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::{
     cli::{CliError, CliResult, Context},
-    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, server_url},
+    domain::{LinkRecord, ServerConfig, ServerName, ServerRef, Template, check_header, server_url},
     store::Reader,
 };
 
@@ -119,6 +119,11 @@ impl Targets {
         let config_headers = known.map_or(&[][..], |known| &known.headers).iter();
         let config_headers = config_headers.filter(|(header, _)| !is_on_cli(header));
         let config_headers: Vec<(String, String)> = config_headers.cloned().collect();
+        // The value of a variable can contain a line break.
+        for (header, value) in headers.iter().chain(&config_headers) {
+            check_header(header, value)
+                .map_err(|why| CliError::usage(format!("no request was sent to {name}: {why}")))?;
+        }
         let address = url.as_deref().or_else(|| known.map(|known| &*known.url));
         let is_in_clear = address
             .and_then(|address| Url::parse(address).ok())

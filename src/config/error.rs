@@ -1,7 +1,9 @@
 //! What can be wrong with the configuration file, and with a value in it.
 
 use crate::{
-    domain::{RevisionError, TemplateError, server_url::UrlError, text::DurationError},
+    domain::{
+        HeaderError, RevisionError, TemplateError, server_url::UrlError, text::DurationError,
+    },
     store::StoreError,
 };
 
@@ -67,12 +69,10 @@ pub enum ValueError {
     // Of a header, whose text is never repeated, because it may be a secret.
     #[error("expected 'Name: value'")]
     NoColon,
-    #[error("invalid header name before the colon")]
-    HeaderName,
     #[error("invalid header name")]
     OtherHeaderName,
-    #[error("the value of {0} contains a control character")]
-    ControlCharacter(String),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
 }
 
 /// The environment variable with the path of another file.

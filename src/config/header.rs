@@ -1,7 +1,7 @@
 //! A header as typed: `Name: value`.
 
 use super::error::ValueError;
-use crate::domain::text::is_token;
+use crate::domain::check_header;
 
 /// A header from the user. The value is a secret, so `Debug` does not print it.
 #[derive(Clone)]
@@ -23,15 +23,7 @@ pub(crate) fn header(text: &str) -> Result<Header, ValueError> {
     // Error messages must not repeat the text: it may contain a secret.
     let (name, value) = text.split_once(':').ok_or(ValueError::NoColon)?;
     let (name, value) = (name.trim(), value.trim());
-    if name.is_empty() || !name.chars().all(is_token) {
-        return Err(ValueError::HeaderName);
-    }
-    if value
-        .chars()
-        .any(|letter| letter.is_control() && letter != '\t')
-    {
-        return Err(ValueError::ControlCharacter(name.to_owned()));
-    }
+    check_header(name, value)?;
     Ok(Header {
         name: name.to_owned(),
         value: value.to_owned(),

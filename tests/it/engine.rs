@@ -394,6 +394,28 @@ async fn a_call_with_the_id_of_another_task_is_refused() {
 }
 
 #[tokio::test]
+async fn headers_that_cannot_be_sent_replace_no_others() {
+    let bench = bench().await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    let mut server = ServerRef::new(ServerName::new("lab"), None);
+    server.headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];
+    let asked = session.ask(&reader, SessionRequest::Server(server));
+    let refused = until("the refusal", &reader, |news| match news {
+        SessionEvent::Response { request, outcome } if *request == asked => Some(outcome.clone()),
+        _ => None,
+    });
+    let Err(RequestError::Usage(words)) = refused.await else {
+        panic!("the headers were not refused");
+    };
+    assert_eq!(words, "longhaul sets the header Content-Type itself");
+    let (id, start) = call("get_forecast", r#"{"city":"Oslo"}"#);
+    session.ask(&reader, start);
+    assert_eq!(settled(&reader, &id).await.task.status, Status::Completed);
+    session.close();
+}
+
+#[tokio::test]
 async fn concurrent_edits_of_a_settled_task_keep_each_other() {
     let bench = bench().await;
     let session = bench.open();

@@ -221,6 +221,11 @@ fn imports_every_format_without_contacting_servers() {
             "github",
             "the secret in its variable GITHUB_TOKEN was not copied",
         ),
+        (
+            "cursor",
+            "notion",
+            "its Accept header was not copied: longhaul sets the header Accept itself",
+        ),
         ("claude.json", "everyone", "which longhaul does not expand"),
         ("claude.json", "linear", "HTTP+SSE"),
         (

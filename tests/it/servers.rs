@@ -606,6 +606,41 @@ fn a_server_with_unsettled_tasks_is_not_removed_in_passing() {
     assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
 }
 
+#[test]
+fn refuses_headers_that_cannot_be_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let server = server::demo(state.join("server"));
+    let url = server.url();
+    let accept = ["-H", "Accept: application/json"];
+    let ran = run(
+        state,
+        &[&["-s", &url], &accept[..], &["call", "x"]].concat(),
+    );
+    refused(&ran, "longhaul sets the header Accept itself");
+    let ran = run(
+        state,
+        &[&["servers", "add", "lab", &url], &accept[..]].concat(),
+    );
+    refused(&ran, "longhaul sets the header Accept itself");
+    assert_eq!(written(state), "");
+
+    let headers = "{ Mcp-Session-Id = \"x\", X-Key = \"${KEY}\" }";
+    write(
+        config(state),
+        format!("[servers.lab]\nurl = {url:?}\nheaders = {headers}\n"),
+    );
+    let with_key = |key: &str, words: &[&str]| finish(program(state, words).env("KEY", key));
+    let notice = "config.toml:3: Mcp-Session-Id in headers is ignored: longhaul sets the header";
+    let tools = ok(with_key("k", &["tools"]));
+    assert!(tools.err.contains(notice), "{tools:#?}");
+    let doctor = with_key("k", &["doctor", "--offline"]);
+    assert!(doctor.out.contains(notice), "{doctor:#?}");
+    let ran = with_key("canary\ncanary", &["tools"]);
+    refused(&ran, "lab: the value of X-Key contains a control character");
+    assert!(!ran.err.contains("canary"), "{ran:#?}");
+}
+
 /// A command that stands between backticks, as a shell would be given it.
 fn pasted(words: &str) -> Vec<&str> {
     let command = words.split('`').nth(1).unwrap_or_default();

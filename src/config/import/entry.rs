@@ -16,7 +16,7 @@ use crate::{
         Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
         scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
     },
-    domain::{Program, Template, is_variable, server_url, text},
+    domain::{HeaderError, Program, Template, check_header, is_variable, server_url, text},
 };
 
 /// Variables that editors fill in themselves, although they look like environment variables.
@@ -212,6 +212,11 @@ impl<'e> EntryReader<'e> {
                 .as_object()
                 .ok_or_else(|| SkipReason::malformed("its headers", "are not a table"))?;
             for (header, value) in fields {
+                if let Err(why @ HeaderError::Reserved(_)) = check_header(header, "") {
+                    let note = format!("its {header} header was not copied: {why}");
+                    self.notes.push(note);
+                    continue;
+                }
                 let value = value.as_str().ok_or_else(|| {
                     SkipReason::malformed(format!("its {header} header"), "is not a string")
                 })?;

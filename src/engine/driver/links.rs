@@ -13,7 +13,7 @@ use crate::{
     domain::{
         EventId, LinkRecord, MissingVariable, NoticeLevel, ProtocolVersion, RequestError,
         ServerName, ServerObstacle, ServerRef, SessionEvent, SessionOutcome, SessionRequest,
-        SessionResponse, SharedByteCount, Stamp, Task, Wall, server_url,
+        SessionResponse, SharedByteCount, Stamp, Task, Wall, check_header, server_url,
     },
     engine::{
         driver::{
@@ -494,6 +494,10 @@ impl Driver<'_> {
         from: Option<ReaderId>,
         now: Stamp,
     ) -> Result<usize, RequestError> {
+        // They must not replace headers that can be sent.
+        for (name, value) in server.headers.iter().chain(&server.config_headers) {
+            check_header(name, value).map_err(|why| RequestError::Usage(why.to_string()))?;
+        }
         let pinned = server.protocol.as_deref().and_then(ProtocolVersion::parse);
         let known = self.index_of(&server.name);
         match (known, server.url) {

@@ -12,26 +12,10 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::{
-    domain::SharedByteCount,
+    domain::{HeaderError, SharedByteCount, check_header},
     protocol::Challenge,
     transport::{frame::DEFAULT_CAP_BYTES, secrets::Secrets, traffic::TrafficRecorder},
 };
-
-/// Headers that users can't set, because the exchange itself depends on them.
-pub(in crate::transport) const RESERVED_HEADERS: [&str; 12] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Invalid options. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +35,8 @@ pub enum TransportError {
     )]
     Userinfo,
     /// A header is malformed or reserved.
-    #[error("can't send the header {name}: {why}")]
-    BadHeader {
-        /// The header's name, or a placeholder if the name itself is invalid.
-        name: String,
-        /// What is wrong, without the value.
-        why: &'static str,
-    },
+    #[error(transparent)]
+    BadHeader(#[from] HeaderError),
 }
 
 /// How to reach one MCP endpoint.
@@ -145,25 +124,16 @@ pub(in crate::transport) fn check_url(text: &str) -> Result<Url, TransportError>
 pub(in crate::transport) fn check_headers(
     options: &HttpOptions,
 ) -> Result<HeaderMap, TransportError> {
-    let bad = |name: &str, why| TransportError::BadHeader {
-        name: name.to_owned(),
-        why,
-    };
     let mut headers = HeaderMap::new();
     for (name, value) in &options.headers {
-        let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| {
-            // The name is not repeated: it may be a misplaced secret.
-            let why = "use only letters, digits and -, as in -H 'X-Api-Key: ...'";
-            bad("with an invalid name", why)
-        })?;
-        if RESERVED_HEADERS.contains(&name.as_str()) {
-            return Err(bad(name.as_str(), "longhaul sets it itself"));
-        }
-        let value = sensitive_header(value.expose_secret().trim().as_bytes()).ok_or_else(|| {
-            let why = "its value contains a line break or another control character";
-            bad(name.as_str(), why)
-        })?;
-        headers.append(name, value);
+        let (name, value) = (name.trim(), value.expose_secret().trim());
+        check_header(name, value)?;
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderError::Name)?;
+        let value = sensitive_header(value.as_bytes());
+        headers.append(
+            parsed,
+            value.ok_or_else(|| HeaderError::Value(name.to_owned()))?,
+        );
     }
     Ok(headers)
 }

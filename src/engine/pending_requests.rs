@@ -96,9 +96,13 @@ impl PendingRequests {
         .collect()
     }
 
-    /// Whether it is a request to pause, resume or cancel a call.
-    pub(super) fn is_control(&self, number: SessionRequestId) -> bool {
-        let asked = self.open.get(&number).map(|asked| &asked.what);
+    /// Whether its requester looks for the outcome in the views: what has become of a control, or what calls of the
+    /// listed tools can rely on.
+    pub(super) fn needs_views(&self, number: SessionRequestId) -> bool {
+        let asked = self.open.get(&number).map(|asked| match &asked.what {
+            SessionRequest::In(_, what) => what,
+            what => what,
+        });
         matches!(
             asked,
             Some(
@@ -106,6 +110,7 @@ impl PendingRequests {
                     | SessionRequest::StopNow(_)
                     | SessionRequest::Resume(_)
                     | SessionRequest::Cancel(_)
+                    | SessionRequest::Tools(_)
             )
         )
     }

@@ -12,9 +12,9 @@ use longhaul::{
     auth::{Keychain, Logins},
     demo,
     domain::{
-        HistoryEntry, HistoryEvent, NewCall, Progress, RequestError, ServerName, ServerRef,
-        SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskChange, TaskId,
-        TaskView,
+        HistoryEntry, HistoryEvent, NewCall, Progress, ProtocolVersion, RequestError, ServerName,
+        ServerRef, SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status,
+        TaskChange, TaskId, TaskView,
     },
     engine::{Clock, Options, ProcessRole, Session, SessionPurpose, Subscription},
     store::{DriverLock, Lookup, Paths, Reader},
@@ -390,6 +390,26 @@ async fn a_call_with_the_id_of_another_task_is_refused() {
         panic!("the second call was not refused");
     };
     assert!(words.contains("is the id of another task"), "{words}");
+    session.close();
+}
+
+#[tokio::test]
+async fn the_view_of_a_server_comes_before_its_tools() {
+    let bench = bench().await;
+    let session = bench.open();
+    let reader = session.subscribe();
+    let asked = session.ask(&reader, SessionRequest::Tools(ServerName::new("lab")));
+    let mut version = None;
+    until("the tools", &reader, |news| match news {
+        SessionEvent::Server(view) => {
+            version = view.capabilities.version;
+            None
+        }
+        SessionEvent::Response { request, .. } => (*request == asked).then_some(()),
+        _ => None,
+    })
+    .await;
+    assert_eq!(version, Some(ProtocolVersion::V20250618));
     session.close();
 }
 

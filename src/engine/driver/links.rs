@@ -428,8 +428,7 @@ impl Driver<'_> {
             } if self.is_leaving => {}
             Output::Answer { ask, outcome, .. } => {
                 let outcome = outcome.map(|response| self.with_timeout(ask, response));
-                if self.open.is_control(ask) {
-                    // The requester finds the control, or what has become of it, in the task.
+                if self.open.needs_views(ask) {
                     self.publish_changes(now);
                 }
                 self.respond(ask, outcome);

@@ -210,6 +210,13 @@ impl LiveSession {
         }
     }
 
+    /// The newest view of a server, about the calls of this command. It comes before the list of tools.
+    pub(super) fn server(&self, context: &Context<'_>, name: &ServerName) -> Option<ServerView> {
+        let mut view = ServerView::clone(self.servers.get(name)?);
+        view.capabilities = view.capabilities.in_version(context.global.protocol.0);
+        Some(view)
+    }
+
     /// Forgets a task that this process needs no more.
     pub(super) fn forget(&mut self, id: &TaskId) {
         self.tasks.remove(id);

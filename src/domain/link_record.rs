@@ -185,6 +185,13 @@ pub struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
+    /// For calls that use only this revision, if there is one.
+    #[must_use]
+    pub fn in_version(self, version: Option<ProtocolVersion>) -> Self {
+        let pinned = version.or(self.pinned);
+        Self { pinned, ..self }
+    }
+
     /// The era for calling a tool, chosen so that the call can be recovered.
     pub fn era_of(
         &self,

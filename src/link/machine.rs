@@ -393,11 +393,9 @@ impl Link {
 
     /// What a call can stand on here, as the user chose.
     fn capabilities(&self, task: Option<&Task>) -> ServerCapabilities {
-        let mut capabilities = self.record.capabilities();
         let asked = task.and_then(|task| task.options.protocol);
         let asked = asked.or(self.config.choice.version);
-        capabilities.pinned = asked.or(capabilities.pinned);
-        capabilities
+        self.record.capabilities().in_version(asked)
     }
 
     /// Everything that time or a change of state makes due.

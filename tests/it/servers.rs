@@ -485,6 +485,16 @@ fn test_reports_the_era_and_the_effect_of_leaving() {
     let leaving: Vec<&Value> = calls.iter().map(|call| &call["if_cut"]).collect();
     assert!(leaving.contains(&&Value::from("continues")), "{lab}");
 
+    let if_cut = |revision: &str| {
+        let words = ["-s", "lab", "--protocol", revision, "tools", "--json"];
+        let tools = ok(run(state, &words)).document();
+        let mut tools = tools.as_array().unwrap().iter();
+        let forecast = tools.find(|tool| tool["name"] == "get_forecast");
+        forecast.unwrap()["if_cut"].as_str().unwrap().to_owned()
+    };
+    let of_revisions = ["2025-11-25", "2026-07-28"].map(if_cut);
+    assert_eq!(of_revisions, ["likely", "lost"]);
+
     ok(run(
         state,
         &["servers", "add", "dead", "http://127.0.0.1:1/mcp"],

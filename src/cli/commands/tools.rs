@@ -21,8 +21,7 @@ pub(in crate::cli) fn tools(context: &mut Context<'_>) -> CliResult {
     let (tools, capabilities) = block_on(async {
         let mut live = LiveSession::open(context, vec![server])?;
         let tools = list_tools(context, &mut live, &name).await;
-        let view = live.servers.get(&name);
-        let capabilities = view.map(|view| view.capabilities.clone());
+        let capabilities = live.server(context, &name).map(|view| view.capabilities);
         live.leave(context, &[]).await;
         Ok((tools?, capabilities.unwrap_or_default()))
     })?;

@@ -15,9 +15,6 @@ use crate::{
     },
 };
 
-/// How long to wait for the [`ServerView`] after the tools were listed.
-const VIEW_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
-
 /// The most tools listed by name per [`IfCut`].
 const MAX_NAMED_TOOLS: usize = 4;
 
@@ -96,7 +93,7 @@ fn test_one(context: &mut Context<'_>, server: ServerRef) -> CliResult<TestRepor
         let outcome = match tools {
             Ok(tools) => Ok(TestSuccess {
                 took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                view: server_view(context, &mut live, &name).await,
+                view: live.server(context, &name),
                 tools,
             }),
             Err(fail) if fail.code() == code::INTERRUPTED => return Err(fail),
@@ -131,18 +128,6 @@ async fn reach(
         return Err(CliError::new(code::UNREACHABLE, message));
     };
     answer.map(|_| ())
-}
-
-/// The view of a server with its tools, which arrives shortly after the list of tools.
-async fn server_view(
-    context: &mut Context<'_>,
-    live: &mut LiveSession,
-    name: &ServerName,
-) -> Option<ServerView> {
-    let has_view = |live: &LiveSession| live.servers.get(name).is_some_and(|it| it.tools.is_some());
-    let waited = live.wait_until(context, VIEW_TIMEOUT, has_view).await;
-    let view = waited.ok().and_then(|_| live.servers.get(name))?;
-    view.tools.is_some().then(|| ServerView::clone(view))
 }
 
 /// What a cut would do to a call of each tool: the tools by reason, best outcome first.

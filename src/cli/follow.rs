@@ -63,7 +63,7 @@ pub(super) async fn follow(
         detach_wait_since: None,
         was_unsaved: false,
         is_new,
-        before_retry: None,
+        has_retried: None,
         printed_notices: BTreeSet::new(),
         shown_question: None,
         questions,
@@ -194,9 +194,9 @@ struct Follower<'f, 'c> {
     was_unsaved: bool,
     /// This process has just sent the call with the current credentials, so a refusal is not stale.
     is_new: bool,
-    /// The view that needed a sign-in when the driver was asked to try again, for credentials may just have come; and
-    /// whether it has tried.
-    before_retry: Option<(Arc<TaskView>, bool)>,
+    /// Set once a view needs a sign-in: whether the driver has tried again, because credentials may just have come. What
+    /// it finds is in the views from then on.
+    has_retried: Option<bool>,
     printed_notices: BTreeSet<OneTimeNotice>,
     /// The key of the question that was shown last.
     shown_question: Option<String>,
@@ -266,9 +266,7 @@ impl Follower<'_, '_> {
                 finish_if_ended(self.context, self.printer)?.map(FollowEnd::Ended)
             }
             LiveEvent::Session(SessionEvent::Response { request: RETRY, .. }) => {
-                if let Some((_, has_tried)) = &mut self.before_retry {
-                    *has_tried = true;
-                }
+                self.has_retried = Some(true);
                 None
             }
             LiveEvent::Session(_) => None,
@@ -400,11 +398,11 @@ impl Follower<'_, '_> {
         }
         let may_be_stale = !self.is_new && !self.context.global.readonly;
         if view.contact == Connectivity::NeedsLogin && may_be_stale {
-            let (before, has_tried) = self.before_retry.get_or_insert_with(|| {
+            let has_retried = self.has_retried.get_or_insert_with(|| {
                 self.live.send_as(RETRY, SessionRequest::RetryNow);
-                (Arc::clone(view), false)
+                false
             });
-            if !*has_tried || Arc::ptr_eq(before, view) {
+            if !*has_retried {
                 return Ok(None);
             }
         }

@@ -1120,16 +1120,20 @@ fn a_login_replaces_rejected_credentials_of_a_command() {
 }
 
 #[test]
-fn watch_after_login_ignores_the_earlier_auth_failure() {
+fn wait_and_watch_after_login_ignore_the_earlier_failure() {
     let (world, env, id) = left_and_signed_out();
     let url = world.url();
     let mut screen = env.env.open(&["attach", &id], (120, 36));
     screen.wait_for("or run `longhaul");
-    let before = env.run(&["watch", &id]);
-    assert_eq!(before.code, Some(3), "{before:#?}");
+    for command in ["wait", "watch"] {
+        let before = env.run(&[command, &id]);
+        assert_eq!(before.code, Some(3), "{before:#?}");
+    }
     assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
-    let watched = env.run(&["watch", &id]);
-    assert_eq!(watched.code, Some(0), "{watched:#?}");
+    for command in ["wait", "watch"] {
+        let after = env.run(&[command, &id]);
+        assert_eq!(after.code, Some(0), "{after:#?}");
+    }
     screen.press("q");
 }
 

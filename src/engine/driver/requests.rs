@@ -183,6 +183,8 @@ impl Driver<'_> {
                 for index in 0..self.links.len() {
                     self.tell(index, SessionRequest::RetryNow, now);
                 }
+                // From the response on, a view that needs a sign-in is not from before the retry.
+                self.publish_changes(now);
                 Route::Answer(SessionResponse::Accepted)
             }
             SessionRequest::Collected { id, how } => {

@@ -263,6 +263,8 @@ impl Link {
             }
         }
         self.show_all();
+        // The next views may wait for a save, and until then the old ones would still need a sign-in.
+        self.publish();
     }
 
     fn give_up(&mut self, id: &TaskId) -> Result<(), RequestError> {

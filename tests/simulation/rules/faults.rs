@@ -558,6 +558,7 @@ fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
         refusal.lacks_scope = refusal.status == 403;
         let words = format!("{} {:?}", refusal.status, refusal.server_text);
         let on = On::Post;
+        let again = refusal.clone();
         let (mut bench, mut lab) = run(Fault::Status { on, refusal }, 0, 120_000);
         assert_eq!(lab.calls, 0, "{words}");
         check_locked(&mut bench, &words);
@@ -565,6 +566,13 @@ fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
         lab.serve(&mut bench);
         assert_eq!(bench.status(), &Status::Completed, "{words}");
         assert_eq!((lab.calls, steps(&bench)), (1, all_steps()), "{words}");
+
+        // A retry shows that the refusal is from before, also while the next state waits for its save.
+        let refusal = again;
+        let (mut bench, _) = run(Fault::Status { on, refusal }, 0, 120_000);
+        bench.saves_at_once = false;
+        bench.ask(SessionRequest::RetryNow);
+        assert_ne!(bench.view().contact, Connectivity::NeedsLogin, "{words}");
     }
 }
 

@@ -39,6 +39,8 @@ fn write_log(file: std::fs::File, level: tracing::Level) {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
+        // Reporting a failed write to stderr can fail as well, and the panic would wait for the log forever.
+        .log_internal_errors(false)
         .with_writer(std::sync::Mutex::new(CleanFile(file)))
         .try_init();
 }

@@ -112,6 +112,7 @@ impl Writer {
     /// [`StoreError::Refused`], [`StoreError::CannotOpen`], [`StoreError::Newer`] and [`StoreError::NoWal`].
     pub fn open(paths: &Paths, now: Wall) -> StoreResult<Opened> {
         let db = paths.db();
+        let is_new = fs::symlink_metadata(&db).is_err();
         let mut notices = Vec::new();
         let opened = match check_whole(&db).and_then(|()| Self::try_open(&db, now)) {
             Err(StoreError::Damaged { why, .. }) => {
@@ -122,6 +123,10 @@ impl Writer {
             }
             other => other,
         };
+        if opened.is_err() && is_new && fs::metadata(&db).is_ok_and(|file| file.len() == 0) {
+            // An empty file would look like a session that was lost.
+            let _ = fs::remove_file(&db);
+        }
         let (writer, restored, unreadable) = opened.map_err(|error| match notices.pop() {
             None => error,
             Some(notice) => StoreError::AfterSettingAside {

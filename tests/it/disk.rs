@@ -216,6 +216,25 @@ fn a_keeper_with_unsaved_changes_does_not_stop() {
 }
 
 #[test]
+fn a_keeper_that_finds_a_full_disk_exits_and_says_so() {
+    let bench = Bench::new();
+    let mut keeper = bench.command(&["keeper", "run", "--background"]);
+    let log = bench.paths().open_log().unwrap();
+    bench.becomes(Disk::Full);
+    let keeper = keeper.env_remove("LONGHAUL_KEEPER").stderr(log).spawn();
+    let mut keeper = keeper.unwrap();
+    let mut exited = None;
+    until("the keeper has exited", || {
+        exited = keeper.try_wait().unwrap();
+        exited.is_some()
+    });
+    let said = std::io::read_to_string(keeper.stdout.take().unwrap()).unwrap();
+    let reason = said.strip_prefix("73 could not open ").unwrap();
+    assert!(reason.contains("the disk is full"), "{said}");
+    assert!(!bench.paths().db().exists());
+}
+
+#[test]
 fn reports_a_disk_failure_at_start_with_the_path_and_a_fix() {
     for has_session in [false, true] {
         for (disk, words) in [

@@ -343,7 +343,7 @@ pub(super) enum SessionsCommand {
     /// List sessions with their size, tasks, running process and last use.
     #[command(visible_alias = "ls", after_help = help("  longhaul sessions list\n  longhaul sessions list --json"))]
     List,
-    /// Delete sessions with all their tasks, histories and results; doesn't delete a session that is in use.
+    /// Delete sessions with all their tasks, histories and results. A session in use is kept: one with a screen, a command or a proxy, or with unfinished tasks.
     #[command(visible_alias = "remove", after_help = help("  longhaul sessions rm nightly\n  longhaul sessions rm nightly old-lab --force"))]
     Rm(RemoveSessionsArgs),
 }
@@ -354,7 +354,7 @@ pub(super) struct RemoveSessionsArgs {
     /// The sessions.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
-    /// Delete even if tasks are unfinished or the file can't be read.
+    /// Delete even if tasks are unfinished or the file can't be read; stops the keeper, but doesn't cancel calls on the server.
     #[arg(long)]
     pub(super) force: bool,
 }

@@ -627,7 +627,9 @@ fn an_unused_keeper_is_in_nobodys_way() {
     let refused = kept.run(&["sessions", "rm", "default"]);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
     kept.ok(&["show", &id]);
-    kept.ok(&["sessions", "rm", "default", "--force"]);
+    let removed = kept.ok(&["sessions", "rm", "default", "--force"]);
+    let left = "with 1 unfinished task (its calls are not cancelled on the server)";
+    assert!(removed.out.contains(left), "{removed:#?}");
     assert_eq!(kept.keeper(), None);
 }
 

@@ -1,6 +1,7 @@
 //! `sessions`: lists and deletes the sessions in the state directory.
 //!
-//! Invariant: a session that a process drives is never deleted, and one with unfinished tasks only with `--force`.
+//! Invariant: a session that a process drives is never deleted, and one with unfinished tasks only with `--force`, which
+//! first stops a keeper without clients.
 
 use serde_json::json;
 
@@ -114,8 +115,8 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
     let mut exit_code = code::OK;
     for paths in selected {
         let (name, bytes) = (&paths.session, paths.size());
-        let kept = delete(paths, remove.force, &context.flags_to(&paths.session, "")).err();
-        let kept = kept.as_ref().map(CliError::message);
+        let deleted = delete(paths, remove.force, &context.flags_to(&paths.session, ""));
+        let kept = deleted.as_ref().err().map(CliError::message);
         if kept.is_some() {
             exit_code = code::REFUSED;
         }
@@ -123,7 +124,14 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
             match &kept {
                 None => {
                     let size = text::bytes(bytes);
-                    context.print(&format!("removed {name} ({size})"))?;
+                    let left = match deleted {
+                        Ok(0) | Err(_) => String::new(),
+                        Ok(count) => format!(
+                            " with {} (its calls are not cancelled on the server)",
+                            text::plural(count, "unfinished task")
+                        ),
+                    };
+                    context.print(&format!("removed {name} ({size}){left}"))?;
                 }
                 Some(why) => context.warn(format!("kept {name}: {why}")),
             }
@@ -136,8 +144,11 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
     Ok(exit_code)
 }
 
-/// Deletes a session. `flags` select it in a hint.
-fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<()> {
+/// Deletes a session; returns how many of its tasks were unfinished. `flags` select it in a hint.
+fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<usize> {
+    // From before the keeper stops, which ends calls.
+    let summary = summarize(paths);
+    let unsettled = summary.as_ref().map_or(0, |it| it.unsettled);
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {
@@ -148,13 +159,13 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<()> {
         )));
     };
     if !is_forced {
-        let summary = summarize(paths).map_err(|error| {
+        let summary = summary.map_err(|error| {
             CliError::usage(format!("could not {error}; use --force to delete it"))
         })?;
-        if summary.unsettled > 0 {
+        if unsettled > 0 {
             return Err(CliError::usage(format!(
                 "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
-                text::plural(summary.unsettled, "unfinished task")
+                text::plural(unsettled, "unfinished task")
             )));
         }
         if let Some(notice) = summary.notice {
@@ -162,5 +173,6 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<()> {
             return Err(CliError::usage(message));
         }
     }
-    Ok(lock.remove_session(paths)?)
+    lock.remove_session(paths)?;
+    Ok(unsettled)
 }

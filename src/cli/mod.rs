@@ -61,7 +61,7 @@ use crate::{
     config,
     domain::ControlKind,
     engine::Clock,
-    store::{Paths, StoreError, survive_file_size_limit},
+    store::{Paths, StoreError, is_session_name, survive_file_size_limit},
     term::{guard, interruptible::InterruptibleWriter},
 };
 
@@ -124,9 +124,10 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         mut global,
         command,
     } = cli;
+    let is_doctor = matches!(command, Some(CliCommand::Doctor { .. }));
     let config_mark = config::mark();
     let config = match config::missing() {
-        Some(message) if matches!(command, Some(CliCommand::Doctor { .. })) => Err(message),
+        Some(message) if is_doctor => Err(message),
         Some(message) if !ignores_missing_config(command.as_ref()) => {
             return Err(message.into());
         }
@@ -135,6 +136,8 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
     let defaults = config.as_ref().map(|it| &it.defaults).ok();
     let default_session = defaults
         .and_then(|it| it.session.clone())
+        // `doctor` reports a wrong name instead of failing.
+        .filter(|name| !is_doctor || is_session_name(name))
         .unwrap_or_else(|| args::DEFAULT_SESSION.to_owned());
     if let Some(defaults) = defaults {
         global.color = global.color.or(defaults.color);
@@ -163,7 +166,6 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
     };
     let state_dir = global.state_dir.clone().or_else(from_environment);
     let mut startup_errors = Vec::new();
-    let is_doctor = matches!(command, Some(CliCommand::Doctor { .. }));
     let paths = match Paths::resolve(state_dir.clone(), session) {
         // `doctor` reports what cannot be opened instead of failing.
         Err(error) if is_doctor && !matches!(error, StoreError::BadName(_)) => {

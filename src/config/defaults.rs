@@ -22,7 +22,7 @@ impl Parser<'_> {
                     let is_valid = defaults.session.as_deref().is_none_or(is_session_name);
                     // A wrong one stays, so that no command works on another session.
                     if !is_valid {
-                        self.notice(value.span().start, "session is not a valid session name");
+                        self.notice(value.span().start, "session is not a valid session name; until it is corrected, commands need --session");
                     }
                 }
                 "host" => defaults.host = self.string(name, value),

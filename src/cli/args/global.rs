@@ -31,7 +31,7 @@ pub(in crate::cli) struct GlobalArgs {
     /// Use the session on MACHINE, through ssh (any name that ssh accepts); empty means the local machine [env: LONGHAUL_HOST]
     #[arg(long, value_name = "MACHINE", value_hint = ValueHint::Hostname, global = true)]
     pub(in crate::cli) host: Option<String>,
-    /// Print JSON: one document; `call`, `again`, `watch`, `logs`, `wait` and `trace` print one object per line.
+    /// Print JSON: one document; `call`, `again`, `watch`, `logs`, `wait`, `pause`, `resume`, `cancel`, `adopt` and `trace` print one object per line.
     #[arg(long, global = true)]
     pub(in crate::cli) json: bool,
     // No default here, because the configuration can set one.

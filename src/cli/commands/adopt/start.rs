@@ -11,7 +11,7 @@ use crate::{
 /// How long to wait for an adopted call to start before leaving it to the next driver.
 const START_WITHIN: Duration = Duration::from_secs(10);
 
-/// Prints one line, or one JSON document, for each task.
+/// Prints one line for each task.
 pub(super) fn report_adopted(
     context: &mut Context<'_>,
     reader: &mut Reader,

@@ -84,13 +84,19 @@ impl Saver {
 
     /// Something changed that a promise depends on.
     pub(super) fn urge(&mut self, now: Mono) {
-        self.is_vital = true;
         // After a failure the retry keeps its delay, or a full disk would be hammered.
         if self.trouble.is_none() {
-            self.due = Some(now);
+            self.urge_now(now);
         } else {
+            self.is_vital = true;
             self.touch(now);
         }
+    }
+
+    /// As [`Self::urge`], but also tries again right after a failure: the user may have freed some space.
+    pub(super) fn urge_now(&mut self, now: Mono) {
+        self.is_vital = true;
+        self.due = Some(now);
     }
 
     /// As [`Self::urge`], but leaves a moment for what most likely follows, such as the result of a short call: one write

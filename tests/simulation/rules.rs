@@ -1265,6 +1265,17 @@ fn a_call_waits_for_the_disk_and_a_failing_disk_refuses_it() {
         "it may be on disk all the same"
     );
     bench.start("steps", Limits::default());
+    // The disk may work again by now, so the next call is refused only once it can't be saved either.
+    assert_eq!(bench.answers.len(), 1);
+    for _ in 0..2 {
+        let token = bench.pending.pop().unwrap();
+        bench.awaiting_save.clear();
+        bench.feed(Input::SaveFailed {
+            token,
+            why: "disk full".to_owned(),
+        });
+        bench.secs(2);
+    }
     assert!(matches!(
         bench.answers.as_slice(),
         [_, Err(RequestError::CannotSave(_))]

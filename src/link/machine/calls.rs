@@ -38,9 +38,6 @@ impl Link {
         if let Some(first) = self.started_before(&call) {
             return self.repeat_start(ask, first);
         }
-        if let Some(trouble) = self.disk_trouble() {
-            return self.answer(ask, Err(trouble));
-        }
         let id = call.id.clone();
         let (must_survive, is_unchecked) = (call.must_survive, call.is_unchecked);
         let goes_on = call.checkpoint.clone();
@@ -68,7 +65,7 @@ impl Link {
         let is_queued = active.phase() == Phase::Queued;
         self.tasks.insert(id.clone(), active);
         self.schedule.started.push(id.clone());
-        self.saver.urge(self.now.mono);
+        self.saver.urge_now(self.now.mono);
         self.answer_after(ask, Ok(SessionResponse::Started(id.clone())), Some(token));
         if is_queued
             && self.can_call(&id)

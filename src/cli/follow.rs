@@ -425,9 +425,19 @@ impl Follower<'_, '_> {
                         Status::InputRequired => format!(
                             "longhaul: {id} is asking a question; answer it: `longhaul answer {id}{flags}`"
                         ),
-                        ended if ended.is_settled() => format!(
-                            "longhaul: {id} finished before longhaul could detach: {status}; `longhaul result {id}{flags}` shows it"
-                        ),
+                        ended if ended.is_settled() => {
+                            // The call of a `--once` key may have ended long ago.
+                            let ended = if self.is_new {
+                                "finished before longhaul could detach"
+                            } else {
+                                "had already ended"
+                            };
+                            let has_result = view.task.end.result_bytes.is_some();
+                            let show = if has_result { "result" } else { "show" };
+                            format!(
+                                "longhaul: {id} {ended}: {status}; `longhaul {show} {id}{flags}` shows it"
+                            )
+                        }
                         _ => format!("longhaul: {id} is {status}; see `longhaul show {id}{flags}`"),
                     };
                     if view.task.status == Status::Completed {

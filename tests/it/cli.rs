@@ -574,6 +574,10 @@ fn a_key_starts_one_call_and_again_changes_what_it_names() {
     assert_eq!(first, second);
     assert_eq!(fake.calls(), 1);
     let id = first[0]["id"].as_str().unwrap();
+    let detached = ["call", "plain", "a:=1", "--once", "k", "--detach"];
+    let detached = run(state, &detached);
+    let ended = format!("{id} had already ended: completed; `longhaul result {id}` shows it");
+    assert!(detached.err.contains(&ended), "{detached:#?}");
     let other = run(state, &["call", "plain", "a:=2", "--once", "k"]);
     assert_eq!(
         (other.code, other.out.as_str()),

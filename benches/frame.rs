@@ -82,6 +82,7 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
         saved_seq: 14,
         guess: None,
         is_unsaved: false,
+        unsaved_why: None,
     })
 }
 

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use std::sync::Arc;
 
-use crate::domain::{Connectivity, ControlKind, Stamp, TaskId, TaskView, Wall, text};
+use crate::domain::{
+    Connectivity, ControlKind, Stamp, TaskId, TaskView, Wall, text, unsaved_reason,
+};
 
 use super::{
     ExitWhen, Overlay, Stage, State,
@@ -36,8 +38,10 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
         return (reply.text.clone(), Attention::Reply);
     }
     if state.totals.counts.unsaved > 0 {
-        let message = "NOT SAVED: can't write the session file, so new calls are blocked; free some disk space";
-        return (message.to_owned(), Attention::Pressing);
+        let mut rows = state.tasks.values();
+        let why = unsaved_reason(rows.find_map(|row| row.view.unsaved_why.as_deref()));
+        let message = format!("NOT SAVED, so new calls are blocked: {why}");
+        return (message, Attention::Pressing);
     }
     if let Some(message) = exit_line(state) {
         return (message, Attention::Pressing);

@@ -19,7 +19,7 @@ use crate::{
     },
     domain::{
         Connectivity, CutOutcome, IfCut, Mono, SessionEvent, SessionRequest, Status, Task, TaskId,
-        TaskView,
+        TaskView, unsaved_reason,
     },
     store::Reader,
 };
@@ -512,9 +512,9 @@ impl Follower<'_, '_> {
     fn report_trouble(&mut self, view: &TaskView) {
         let id = self.id.clone();
         if view.is_unsaved && !self.was_unsaved {
-            self.context.warn(format!(
-                "{id} is NOT SAVED; free some disk space (saving is retried)"
-            ));
+            let why = unsaved_reason(view.unsaved_why.as_deref());
+            self.context
+                .warn(format!("{id} is NOT SAVED: {why}; retrying"));
         }
         self.was_unsaved = view.is_unsaved;
         // The history shows lost connections, but nothing of a call that was never sent.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{CliResult, Context, json as documents},
-    domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text},
+    domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text, unsaved_reason},
     engine::driver_snapshot,
     store::{DriverLock, Reader, StoreError},
 };
@@ -26,11 +26,11 @@ impl DriverInfo {
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
         let is_asked = is_another && !tasks.iter().all(|task| task.status.is_settled());
         let snapshot = is_asked.then(|| driver_snapshot(&context.paths)).flatten();
-        let unsaved = snapshot.as_ref().map_or(0, |snapshot| snapshot.unsaved);
-        if unsaved > 0 {
-            let tasks = text::plural(unsaved, "task");
+        if let Some(snapshot) = snapshot.as_ref().filter(|it| it.unsaved > 0) {
+            let tasks = text::plural(snapshot.unsaved, "task");
+            let why = unsaved_reason(snapshot.unsaved_why.as_deref());
             context.warn(format!(
-                "the session file can't be written, so what follows is out of date for {tasks}; free some disk space"
+                "what follows is out of date for {tasks}: {why}; retrying"
             ));
         }
         Self {

@@ -101,4 +101,4 @@ pub use task_action::{ActionRefusal, ServerSupport};
 pub use timeline::{Activity, Milestone, Period, Turn, milestone, periods};
 pub use tool::{CLIENT_ID, CheckpointConvention, TaskSupport, Tool, ToolHeaderError};
 pub use traffic::{Direction, TrafficEntry, TrafficKind};
-pub use view::{LinkState, ServerView, TaskView};
+pub use view::{LinkState, ServerView, TaskView, unsaved_reason};

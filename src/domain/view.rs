@@ -26,6 +26,9 @@ pub struct TaskView {
     pub guess: Option<f64>,
     /// Whether the last save failed, so that this state may not survive a crash.
     pub is_unsaved: bool,
+    /// Why it failed.
+    #[serde(default)]
+    pub unsaved_why: Option<String>,
 }
 
 impl TaskView {
@@ -45,8 +48,14 @@ impl TaskView {
             if_cut: None,
             guess: None,
             is_unsaved: false,
+            unsaved_why: None,
         }
     }
+}
+
+/// Why changes are not saved, for people. A driver of an older version gives no reason.
+pub fn unsaved_reason(why: Option<&str>) -> &str {
+    why.unwrap_or("could not write the session file")
 }
 
 /// A snapshot of a server.

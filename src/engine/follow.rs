@@ -382,6 +382,8 @@ pub struct DriverSnapshot {
     pub connections: BTreeMap<TaskId, Connectivity>,
     /// How many tasks have changed since they could be saved.
     pub unsaved: usize,
+    /// Why they could not be saved.
+    pub unsaved_why: Option<String>,
 }
 
 /// Asks the driver; `None` if it doesn't answer. Nothing is requested: the driver sends its snapshots unasked, and they end
@@ -402,6 +404,7 @@ pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
                 snapshot.unsaved += usize::from(view.is_unsaved);
                 let id = view.task.id.clone();
                 snapshot.connections.insert(id, view.contact.clone());
+                snapshot.unsaved_why = snapshot.unsaved_why.or(view.unsaved_why.clone());
             }
             Ok(SessionEvent::Server(_)) => {}
             _ => return Some(snapshot),

@@ -92,6 +92,9 @@ pub struct KeeperStatus {
     /// Of them, those whose newest changes could not be saved; 0 from a keeper of an older version.
     #[serde(default)]
     pub unsaved: usize,
+    /// Why they could not be saved.
+    #[serde(default)]
+    pub unsaved_why: Option<String>,
     /// Connected clients.
     pub clients: usize,
 }

@@ -157,6 +157,7 @@ impl SocketService {
                 .filter(|it| it.task.is_open() || it.is_unsaved)
                 .count(),
             unsaved: tasks.iter().filter(|it| it.is_unsaved).count(),
+            unsaved_why: tasks.iter().find_map(|it| it.unsaved_why.clone()),
             clients: *self.clients.borrow(),
         }
     }

@@ -474,7 +474,8 @@ impl ActiveTask {
             if_cut,
             saved_seq: self.saving.saved_seq,
             guess: None,
-            is_unsaved: self.saving.is_unsaved,
+            is_unsaved: self.saving.unsaved.is_some(),
+            unsaved_why: self.saving.unsaved.clone(),
         }
     }
 

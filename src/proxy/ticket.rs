@@ -11,7 +11,9 @@ use super::{
     message::{Members, with},
     raw::RawMembers,
 };
-use crate::domain::{Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted};
+use crate::domain::{
+    Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted, unsaved_reason,
+};
 
 /// The tool that waits for a call and returns its result.
 pub(super) const COLLECT: &str = "longhaul_collect";
@@ -235,8 +237,9 @@ pub(super) fn state(view: &TaskView, now: Wall) -> String {
             task.id
         )),
         _ if task.status.is_settled() && view.is_unsaved => Some(format!(
-            "{} after {age}, but the result can't be saved yet; a person has to free some disk space",
-            task.status.label()
+            "{} after {age}, but the result can't be saved yet, and a person has to fix this: {}",
+            task.status.label(),
+            unsaved_reason(view.unsaved_why.as_deref())
         )),
         _ if task.status.is_settled() => {
             let is_owed = task.is_owed(now);

@@ -160,7 +160,8 @@ fn a_disk_failure_during_a_call_loses_nothing() {
         let ran = call.end();
         assert_eq!(ran.code, Some(0), "{disk:?}: {ran:#?}");
         assert_eq!(steps(&ran), (1..=40).collect::<Vec<_>>(), "{disk:?}");
-        let said = format!("could not write {}: {words}", bench.paths().db().display());
+        let db = bench.paths().db();
+        let said = format!("longhaul: could not write {}: {words}", db.display());
         assert_eq!(ran.err.matches(&said).count(), 1, "{disk:?}: {ran:#?}");
         assert_eq!((bench.runs("refused"), bench.runs("taken")), (0, 1));
     }
@@ -209,7 +210,15 @@ fn a_keeper_with_unsaved_changes_does_not_stop() {
     let stopped = bench.run(&["keeper", "stop"]);
     assert_eq!(stopped.code, Some(73), "{stopped:#?}");
     assert!(stopped.err.contains("was not stopped"), "{stopped:#?}");
+    for ran in [stopped, bench.run(&["ls"])] {
+        assert!(ran.err.contains(": the disk is full"), "{ran:#?}");
+    }
+    let call = with(&url, &["get_forecast", "city=a", "delay_ms=1"]);
+    assert_eq!(bench.run(&call).code, Some(73));
     bench.becomes(Disk::Well);
+    // It does not wait until saving is tried again.
+    let called = bench.run(&call);
+    assert_eq!(called.code, Some(0), "{called:#?}");
     until("all is saved", || status()["unsaved"] == 0);
     let stopped = bench.run(&["keeper", "stop"]);
     assert_eq!(stopped.code, Some(0), "{stopped:#?}");

@@ -326,6 +326,7 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
         saved_seq: 0,
         guess: None,
         is_unsaved: false,
+        unsaved_why: None,
     };
     let asks = |keys_at: u64| {
         let keys = [Key::Enter, Key::Tab, Key::Enter].map(Chord::plain);
@@ -382,6 +383,7 @@ fn settled(number: u64) -> Line {
         saved_seq: 0,
         guess: None,
         is_unsaved: false,
+        unsaved_why: None,
     };
     news(SessionEvent::Task(Arc::new(view)))
 }
@@ -401,6 +403,7 @@ fn running(number: u64, if_cut: IfCut, value: u32, saved_seq: u64) -> Line {
         saved_seq,
         guess: None,
         is_unsaved: false,
+        unsaved_why: None,
     };
     news(SessionEvent::Task(Arc::new(view)))
 }

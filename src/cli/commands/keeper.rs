@@ -13,7 +13,7 @@ use crate::{
         environment::{block_on, runtime},
         json as documents, log,
     },
-    domain::{IfCut, SessionDriver, SessionEvent, Task, Wall, text},
+    domain::{IfCut, SessionDriver, SessionEvent, Task, Wall, text, unsaved_reason},
     engine::{
         Inherited, KeeperError, KeeperStatus, ProcessRole, READY, RelayError, SessionPurpose,
         detach, inherit, keeper_status, leave_terminal, relay, run_trial, stop_keeper,
@@ -87,12 +87,13 @@ fn status(context: &mut Context<'_>) -> CliResult {
 fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
     context.may_act()?;
     if !is_forced
-        && let Some(KeeperStatus { unsaved, .. }) = keeper_status(&context.paths)?
-        && unsaved > 0
+        && let Some(status) = keeper_status(&context.paths)?
+        && status.unsaved > 0
     {
         let message = format!(
-            "the keeper was not stopped: it could not save {} yet. Free some disk space (saving is retried), or discard the changes: `longhaul keeper stop --force{}`",
-            text::plural(unsaved, "task"),
+            "the keeper was not stopped, because changes to {} are not saved yet: {}. Fix this (saving is retried), or discard the changes: `longhaul keeper stop --force{}`",
+            text::plural(status.unsaved, "task"),
+            unsaved_reason(status.unsaved_why.as_deref()),
             context.flags()
         );
         return Err(CliError::new(code::CANNOT_SAVE, message));
@@ -137,7 +138,10 @@ fn report(
     let now = context.clock.now().wall;
     let unsaved = match status.unsaved {
         0 => String::new(),
-        unsaved => format!(" ({unsaved} not saved; free some disk space)"),
+        unsaved => {
+            let why = unsaved_reason(status.unsaved_why.as_deref());
+            format!(" ({unsaved} not saved: {why})")
+        }
     };
     let what = format!(
         "{kind} {}, longhaul {}, up {}, {}{unsaved}, {}",

@@ -139,7 +139,7 @@ impl Driver<'_> {
                         && !std::mem::replace(&mut trouble.is_deaf, true)
                     {
                         let words = format!(
-                            "{} of results are waiting to be saved, so longhaul has stopped reading from servers; free some disk space",
+                            "{} of results are waiting to be saved, so longhaul has stopped reading from servers",
                             text::bytes(self.saves.unsaved.result_bytes() as u64)
                         );
                         self.notice(NoticeLevel::Error, words, now);

@@ -96,8 +96,8 @@ impl Link {
             if is_past(active.intent.as_ref().map(|intent| intent.save)) {
                 active.intent = None;
             }
-            if active.saving.is_unsaved {
-                (active.saving.is_unsaved, active.saving.is_shown_stale) = (false, true);
+            if active.saving.unsaved.take().is_some() {
+                active.saving.is_shown_stale = true;
             }
         }
         self.publish();
@@ -151,7 +151,8 @@ impl Link {
             let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            (active.saving.is_unsaved, active.saving.is_shown_stale) = (true, true);
+            active.saving.unsaved.clone_from(&self.saver.trouble);
+            active.saving.is_shown_stale = true;
             if active.sending == Some(token) {
                 active.sending = None;
                 self.unsend(&id, None);

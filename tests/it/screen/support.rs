@@ -118,6 +118,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
         saved_seq: 14,
         guess: None,
         is_unsaved: false,
+        unsaved_why: None,
     }
 }
 

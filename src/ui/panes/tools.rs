@@ -6,24 +6,18 @@ use ratatui::text::Line;
 use super::{super::spans::pad_to, list::if_cut_role};
 use crate::{
     app::{Action, State, tools_shown},
-    domain::{ArgumentSpec, IfCut, ServerName, ServerObstacle, Tool, text},
+    domain::{ArgumentSpec, IfCut, ServerName, Tool, text},
     ui::{Region, Role, wrap::wrap},
 };
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
     let server = state.server(server).filter(|it| it.waits_for_consent());
-    let Some(server) = server else {
+    if server.is_none() {
         return format!("No tools: {why}");
-    };
+    }
     let key = state.key(Action::SignIn);
-    let help = match (&server.obstacle, &server.state) {
-        (Some(ServerObstacle::Variables(_)), _) => "to see what to set",
-        (Some(_), _) => "to fix this",
-        (None, state) if state.takes_sign_in() => "to sign in",
-        (None, _) => "to see what it needs",
-    };
-    format!("No tools: {why}. Select this server in the servers pane and press {key} {help}.")
+    format!("No tools: {why}. Select this server in the servers pane and press {key} to fix this.")
 }
 
 /// Draws the tool list and, beside it or on a narrow screen below it, the selected tool.

@@ -179,11 +179,7 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
     let theme = region.theme;
     let mut y = 0;
     if state.has_status_line() {
-        let mut line = status_line(state, now, false);
-        if text::width(&line) + 1 > usize::from(region.columns()) {
-            line = status_line(state, now, true);
-        }
-        region.put(1, y, theme.span(line, Role::Warning));
+        region.put(1, y, theme.span(status_line(state, now), Role::Warning));
         y += 1;
     }
     if let Some(lines) = crate::app::away_lines(state) {
@@ -198,18 +194,13 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
     }
 }
 
-fn status_line(state: &State, now: Stamp, is_short: bool) -> String {
+fn status_line(state: &State, now: Stamp) -> String {
     let saved_at = state.session.saved_at;
     let saved = saved_at.map(|at| format!("Saved at {}.", state.clock_seconds(at)));
     let mut parts: Vec<String> = Vec::new();
     if state.is_stale() {
         parts.extend(saved);
-        let unknown = if is_short {
-            "This list may be out of date."
-        } else {
-            "The current server state is unknown."
-        };
-        parts.push(unknown.to_owned());
+        parts.push("The server state is unknown.".to_owned());
     }
     match state.offline().map(|server| &server.state) {
         Some(LinkState::Down { next, .. }) => {

@@ -391,23 +391,16 @@ fn revision_lines(task: &Task, server: &ServerView) -> Vec<String> {
 }
 
 /// Describes a server's support for tasks.
-pub fn task_offer(server: &ServerView) -> String {
+pub fn task_offer(server: &ServerView) -> &'static str {
     let has_extension = server.capabilities.has_extension();
     let extension = has_extension.then_some(TaskCapability::EXTENSION);
     let Some(offer) = extension.or(server.capabilities.tasks) else {
-        return "not supported".to_owned();
+        return "not supported";
     };
-    let kind = match offer.kind {
+    match offer.kind {
         TaskKind::Core => "2025-11-25",
         TaskKind::Extension => "tasks extension",
-    };
-    let can = match (offer.can_list, offer.can_cancel) {
-        (true, true) => "can be listed and cancelled",
-        (true, false) => "can be listed, but not cancelled",
-        (false, true) => "can be cancelled, but not listed",
-        (false, false) => "can be neither listed nor cancelled",
-    };
-    format!("{kind}; {can}")
+    }
 }
 
 /// A curl command that resumes the task's stream.

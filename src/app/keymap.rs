@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 
-use crate::domain::{Chord, Key, text};
+use crate::domain::{Chord, Key, wrap::wrap};
 
 pub use action::{Action, Scope};
 pub use bindings::{BINDINGS, Binding};
@@ -120,21 +120,15 @@ impl Keymap {
         // Leave room for the keys, the frame and the margins.
         let width = usize::from(columns).min(96).saturating_sub(29).max(20);
         let mut page = Vec::new();
-        for mut line in self.help_found(typed) {
-            let whole = std::mem::take(&mut line.text);
-            for word in whole.split(' ') {
-                if !line.text.is_empty() && text::width(&line.text) + 1 + text::width(word) > width
-                {
-                    page.push(line.clone());
-                    line.keys.clear();
-                    line.text.clear();
-                }
-                if !line.text.is_empty() {
-                    line.text.push(' ');
-                }
-                line.text.push_str(word);
+        for line in self.help_found(typed) {
+            for (index, text) in wrap(&line.text, width).into_iter().enumerate() {
+                let keys = if index == 0 { &line.keys } else { "" };
+                page.push(HelpLine {
+                    keys: keys.to_owned(),
+                    text,
+                    ..line
+                });
             }
-            page.push(line);
         }
         page
     }

@@ -1,11 +1,8 @@
 //! What longhaul reports: toasts, the log of messages and the reply to the last key.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
-use crate::domain::{Mono, Notice, NoticeLevel, Stamp, TaskId, Wall, text};
+use crate::domain::{Mono, Notice, NoticeLevel, Stamp, Wall, text};
 
 /// Messages in memory; older ones are dropped and counted.
 const MAX_MESSAGES: usize = 1_000;
@@ -36,10 +33,6 @@ pub struct TransientMessage {
     pub text: String,
     /// When it disappears.
     pub until: Mono,
-    /// Whether it explains an empty list; it disappears with the first row then.
-    pub is_about_empty_list: bool,
-    /// The tasks whose change it announces; it disappears once all of them have changed.
-    pub awaits: BTreeSet<TaskId>,
 }
 
 /// Toasts, the log of messages and the reply to the last key.
@@ -94,8 +87,6 @@ impl Messages {
         self.reply = Some(TransientMessage {
             text: text.into(),
             until: now.after(REPLY_TIME),
-            is_about_empty_list: false,
-            awaits: BTreeSet::new(),
         });
     }
 }

@@ -148,9 +148,6 @@ fn build(state: &mut State) {
         lines.extend(rows.map(|task_row| ListRow::Task(task_row.view.task.id.clone())));
     }
     state.list.rows = lines;
-    if !state.list.rows.is_empty() {
-        state.messages.reply.take_if(|it| it.is_about_empty_list);
-    }
     let tasks = &state.tasks;
     let is_there = |row: &TaskRow| row.view.task.forgotten_at.is_none();
     let is_kept = |id: &TaskId| tasks.get(id).is_some_and(is_there);

@@ -249,14 +249,6 @@ impl State {
         self.setup.settings.keys.key_label(pane_scope(self), action)
     }
 
-    /// Shows a reply that explains why the list is empty.
-    pub(super) fn reply_until_rows(&mut self, text: &str) {
-        self.reply(text);
-        if let Some(reply) = &mut self.messages.reply {
-            reply.is_about_empty_list = true;
-        }
-    }
-
     /// Whether the line below the header reports unreachable servers or outdated data.
     pub fn has_status_line(&self) -> bool {
         self.is_stale() || self.offline().is_some()

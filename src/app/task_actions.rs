@@ -88,10 +88,6 @@ pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) 
     }
     let passed = skipped_marks(state);
     state.reply(format!("{what}{hidden}{passed}"));
-    // It goes once all of these tasks have changed.
-    if let Some(reply) = &mut state.messages.reply {
-        reply.awaits.extend(asked.iter().cloned());
-    }
 }
 
 /// The rest of a reply: how many marked tasks were skipped, and their statuses.

@@ -62,14 +62,11 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         .map(|task_row| (task_row.group(), task_row.view.task.status.clone()));
     let is_asked_for;
     let mut is_renamed = false;
-    let mut has_changed = false;
     if let Some(task_row) = state.tasks.get_mut(&id) {
         let old = Arc::clone(&task_row.view);
         let was_restored = matches!(old.contact, Connectivity::Unwatched { .. });
         task_row.update(view, now);
         let task = &task_row.view.task;
-        has_changed =
-            task.status != old.task.status || old.task.control.is_some() && task.control.is_none();
         state.list.refresh.are_headings_stale |= task.is_queued() != old.task.is_queued();
         if was_restored
             && task_row.listed_group != task_row.group()
@@ -112,11 +109,6 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
             || (returns && state.list.returning.is_empty());
     }
     state.count(&id, true);
-    if has_changed {
-        // The reply goes with the last task whose change it announces.
-        let reply = &mut state.messages.reply;
-        reply.take_if(|reply| reply.awaits.remove(&id) && reply.awaits.is_empty());
-    }
     close_withdrawn_question(state, &id);
     if is_renamed {
         index_arguments(state, &id);

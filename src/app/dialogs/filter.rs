@@ -7,9 +7,6 @@ pub(in crate::app) fn filter_key(state: &mut State, field: &mut Field, key: KeyP
         Some(Action::Accept) => {
             // What was found stays selected when the filter is cleared.
             state.list.wanted = None;
-            if state.list.rows.is_empty() && !state.list.filter.is_empty() {
-                state.reply_until_rows("no matching tasks; Esc clears the filter");
-            }
         }
         Some(Action::Back) => apply_filter(state, ""),
         _ => {

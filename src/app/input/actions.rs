@@ -147,11 +147,6 @@ fn change_list(state: &mut State, action: Action) -> bool {
         Action::NeedsOnly => {
             state.list.needs_only = !state.list.needs_only;
             select::arrange(state);
-            if state.list.rows.is_empty() && state.list.needs_only {
-                let key = state.key(Action::NeedsOnly);
-                state
-                    .reply_until_rows(&format!("nothing needs you; press {key} to show all tasks"));
-            }
         }
         Action::Fold => {
             state.list.is_folded = !state.list.is_folded;

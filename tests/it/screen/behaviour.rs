@@ -2017,18 +2017,6 @@ fn an_unknown_task_shows_no_leave_impact() {
 }
 
 #[test]
-fn drops_the_no_match_notice_once_a_row_matches() {
-    let mut screen = Screen::new(WIDE, colour());
-    news(&mut screen, morning().remove(3));
-    screen.keys("/").type_in("reindex").keys("enter");
-    assert!(answer(&screen).contains("no matching tasks"));
-    screen.wait(1_500);
-    news(&mut screen, morning().remove(5));
-    screen.wait(500);
-    assert_eq!(answer(&screen), "");
-}
-
-#[test]
 fn does_not_assume_a_dead_driver_continues() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
@@ -3152,28 +3140,6 @@ fn every_event_makes_a_frame_due() {
     assert!(screen.state.is_dirty);
     // What it said was under way is over.
     assert_eq!(screen.state.messages.reply, None);
-}
-
-#[test]
-fn a_reply_disappears_once_the_task_changed() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys("p");
-    assert_eq!(answer(&screen), "pause requested for q7m2xk");
-    let mut view = morning().remove(3);
-    view.task.control = Some(longhaul::domain::ControlRequest {
-        what: longhaul::domain::ControlKind::Pausing,
-        at: screen.now.wall,
-    });
-    screen.news(view.clone());
-    assert_eq!(answer(&screen), "pause requested for q7m2xk");
-    (view.task.control, view.task.status) = (None, Status::Paused);
-    screen.news(view);
-    assert_eq!(screen.state.messages.reply, None);
-    assert!(
-        !screen.draw().contains("pause requested for q7m2xk"),
-        "{}",
-        screen.draw()
-    );
 }
 
 #[test]

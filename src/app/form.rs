@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{ArgumentKind, ArgumentSpec, Chord, FieldSpec, PathSegment, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, FieldSpec, PathSegment, text};
 
 use super::Field;
 
@@ -461,34 +461,6 @@ impl FormField {
         let found = (next..choices.len()).chain(0..next).find(begins);
         *at = found.or(*at);
         found.is_some()
-    }
-
-    /// Adds an item to a list of typed values when a letter is typed on the list's row, unless the last one is empty.
-    /// Returns how many rows below that item is; `None` if the key adds nothing.
-    pub(super) fn start_item(&mut self, chord: Chord) -> Option<usize> {
-        let letter = chord.typed().filter(|it| *it != ' ' && !it.is_control());
-        let FormValue::Items { fields, each } = &self.value else {
-            return None;
-        };
-        let is_typed = matches!(
-            each.kind,
-            ArgumentKind::Text | ArgumentKind::Number | ArgumentKind::Integer
-        );
-        if letter.is_none() || !is_typed {
-            return None;
-        }
-        if fields.is_none() {
-            self.change(true);
-        }
-        let before = self.parts().len();
-        let is_empty =
-            |it: &Self| matches!(&it.value, FormValue::Typed(field) if field.text().is_empty());
-        if self.parts().last().is_some_and(is_empty) {
-            return Some(before);
-        }
-        self.change(true);
-        let items = self.parts().len();
-        (items > before).then_some(items)
     }
 
     /// Handles Space on a field without text: toggles the current choice, or changes to the next value.

@@ -192,20 +192,9 @@ fn fill_in_earlier(state: &mut State, form: &mut CallForm) {
 /// Types into the focused field, or changes its choice.
 fn type_argument(state: &mut State, form: &mut CallForm, key: KeyPress) {
     form.clear_error_here();
-    let Some(field) = form.argument() else {
-        if let Some(field) = form.text_field() {
-            field.key(key.chord);
-        }
-        return;
-    };
-    match field.start_item(key.chord) {
-        // The letter goes into the new item.
-        Some(items) => {
-            form.at += items;
-            if let Some(typed) = form.text_field() {
-                typed.key(key.chord);
-            }
-        }
-        None => fill(state, field, key.action, key.chord),
+    if let Some(field) = form.argument() {
+        fill(state, field, key.action, key.chord);
+    } else if let Some(field) = form.text_field() {
+        field.key(key.chord);
     }
 }

@@ -246,7 +246,6 @@ impl KnownConfigs {
         let mut clashes = self.clashes.iter();
         let clash = clashes.find(|(reader, of, _)| Some(*reader) == from && of.shares_entry(name));
         let gone = self.gone.get(name).map(|listed| {
-            let server = &listed.server;
             let entry = ServerName::new(name.entry());
             if entry != *name && self.listed.contains_key(&entry) {
                 return format!(
@@ -254,23 +253,8 @@ impl KnownConfigs {
                     listed.file
                 );
             }
-            let back = match &server.url {
-                Some(url) if server.program.is_none() => {
-                    let headers = if server.headers.is_empty() {
-                        ""
-                    } else {
-                        ", without its headers"
-                    };
-                    format!(
-                        "`longhaul servers add {} {}` puts it back{headers}",
-                        text::shell_word(name.as_str()),
-                        text::shell_word(&server_url::redacted(url))
-                    )
-                }
-                _ => "restore its entry there to put it back".to_owned(),
-            };
             format!(
-                "{name} is no longer in {}, so it gets no new calls; {back}",
+                "{name} is no longer in {}, so it gets no new calls; restore its entry there to put it back",
                 listed.file
             )
         });
@@ -300,14 +284,10 @@ fn clash(file: &str, names: &[ServerName], other: &str) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let (are, another, them) = match names.len() {
-        1 => ("is", "a different server of that name", "it"),
-        _ => ("are", "different servers of these names", "them"),
-    };
     let pid = std::process::id();
     let words = format!(
-        "{}{more} in {file} {are} not used: the process that runs this session's calls (process {pid}) has {another}, {other}; \
-         rename {them}, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
+        "{}{more} in {file}: not used, because the process that runs this session's calls (process {pid}) has other servers of the same name, {other}; \
+         rename yours, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
         listed.join(", "),
     );
     text::clean_line(&words).into_owned()
@@ -357,8 +337,8 @@ mod tests {
         let [by_url, by_file] = change.notices.as_slice() else {
             panic!("{change:?}");
         };
-        assert!(by_file.starts_with("lab in /b is not used") && by_file.contains("from /a"));
-        assert!(by_url.starts_with("old in /b is not used") && by_url.contains("at u9"));
+        assert!(by_file.starts_with("lab in /b: not used") && by_file.contains("from /a"));
+        assert!(by_url.starts_with("old in /b: not used") && by_url.contains("at u9"));
         let lab = ServerName::new("lab");
         assert!(
             configs.why_not(Some(7), &lab).is_some() && configs.why_not(Some(8), &lab).is_none()

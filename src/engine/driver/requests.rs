@@ -178,15 +178,7 @@ impl Driver<'_> {
                 Some(id) => self.route_repeat(number, id, now),
                 None => Route::Link(self.to_ask(from, &call.server)?),
             },
-            SessionRequest::RetryNow => {
-                // Answered once for all below.
-                for index in 0..self.links.len() {
-                    self.tell(index, SessionRequest::RetryNow, now);
-                }
-                // From the response on, a view that needs a sign-in is not from before the retry.
-                self.publish_changes(now);
-                Route::Answer(SessionResponse::Accepted)
-            }
+            SessionRequest::RetryNow => self.retry_all(now),
             SessionRequest::Collected { id, how } => {
                 self.collected(id, how, from);
                 self.route_task(id)
@@ -205,6 +197,15 @@ impl Driver<'_> {
             | SessionRequest::Answer { id, .. }
             | SessionRequest::Edit { id, .. } => self.route_task(id),
         })
+    }
+
+    fn retry_all(&mut self, now: Stamp) -> Route {
+        for index in 0..self.links.len() {
+            self.tell(index, SessionRequest::RetryNow, now);
+        }
+        // From the response on, a view that needs a sign-in is not from before the retry.
+        self.publish_changes(now);
+        Route::Answer(SessionResponse::Accepted)
     }
 
     fn route_server(

@@ -466,6 +466,15 @@ impl ActiveTask {
         (!has_way_back).then(|| self.activity.last_byte.mono.after(patience))
     }
 
+    /// What a cut would do to it. While a stream is open, the task does not show that its MCP session is gone.
+    pub(super) fn if_cut(&self) -> Option<IfCut> {
+        let if_cut = IfCut::of_task(&self.task)?;
+        Some(match self.detached {
+            Some(_) => if_cut.without_session(),
+            None => if_cut,
+        })
+    }
+
     /// The snapshot to publish.
     pub(super) fn view(&self, contact: Connectivity, if_cut: Option<IfCut>) -> TaskView {
         TaskView {

@@ -195,13 +195,15 @@ pub fn decode(data: &str) -> SmallVec<[Incoming<'_>; 1]> {
 pub fn error_without_id(data: &str) -> Option<RpcError> {
     #[derive(Deserialize)]
     struct Response<'a> {
-        #[serde(borrow)]
-        id: Option<&'a RawValue>,
+        jsonrpc: &'a str,
+        id: (),
         #[serde(borrow)]
         error: &'a RawValue,
     }
     let response: Response<'_> = serde_json::from_str(data).ok()?;
-    response.id.is_none().then(|| rpc_error(response.error))
+    let () = response.id;
+    let is_error = response.jsonrpc == "2.0" && response.error.get().starts_with('{');
+    is_error.then(|| rpc_error(response.error))
 }
 
 fn decode_one(data: &str) -> Option<Incoming<'_>> {

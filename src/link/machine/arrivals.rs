@@ -332,7 +332,7 @@ impl Link {
         let is_taken = broken.is_none() && in_flight.came.is_none();
         match &in_flight.kind {
             RequestKind::Stream(id) => match &in_flight.came {
-                Some(came) if broken.is_none() && !came.is_empty() => {
+                Some(came) if broken.is_none() && !came.is_empty() && !self.is_over(id) => {
                     let is_json = came != NO_JSON;
                     let reason = UnknownReason::BadResponse { is_json };
                     self.out_of_stream(&id.clone(), Status::Unknown(reason));
@@ -356,6 +356,12 @@ impl Link {
                 self.short_failed(in_flight, why, None);
             }
         }
+    }
+
+    /// Whether the end of a call's stream needs no other reason: it was cancelled, or its session is gone.
+    fn is_over(&self, id: &TaskId) -> bool {
+        let active = self.tasks.get(id);
+        active.is_some_and(|it| it.is_being_cancelled() || it.detached.is_some())
     }
 
     /// The result of a call exceeds the limit.

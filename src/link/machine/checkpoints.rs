@@ -18,6 +18,8 @@ const DOUBTS_APART: Duration = Duration::from_secs(10);
 const DOUBTS_APART_AT_MOST: Duration = Duration::from_secs(60);
 /// A step may be this long where a stream brings nothing new and nothing else shows that the server was restarted.
 const SLOW_STEP: Duration = Duration::from_secs(300);
+/// The same after a refused connection, which may also have been that of a proxy.
+const SLOW_STEP_AFTER_RESTART: Duration = Duration::from_secs(20);
 /// The wait after a failed reading of the list.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -31,12 +33,16 @@ impl Link {
             && active.doubted_at().is_some_and(|at| now >= at)
         {
             let silence = now.since(active.activity.last_byte.mono);
-            let slow = if active.recovery.was_refused {
-                silence
-            } else {
-                silence.max(SLOW_STEP)
+            // A replay shows that the stream is known, so a slow step gets more time to end.
+            let slow = match (
+                active.recovery.is_empty_for_long(),
+                active.recovery.was_refused,
+            ) {
+                (true, true) => SLOW_STEP_AFTER_RESTART,
+                (true, false) => SLOW_STEP,
+                (false, _) => Duration::ZERO,
             };
-            let longest_step = active.activity.longest_step.max(slow);
+            let longest_step = active.activity.longest_step.max(silence).max(slow);
             active.follow = Some(Follow::new(now, longest_step));
         }
     }

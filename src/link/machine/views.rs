@@ -1,7 +1,7 @@
 //! The snapshots of tasks and the server for user interfaces.
 
 use crate::{
-    domain::{Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView},
+    domain::{Connectivity, LinkState, Mono, ServerView, Status, TaskId, TaskView},
     link::{ActiveTask, ConnectionState, Link, StreamState, replies::AnswersDue},
 };
 
@@ -73,11 +73,7 @@ impl Link {
         let mut views = Vec::new();
         let is_due = |it: &&ActiveTask| it.saving.is_shown_stale && it.saving.held.is_none();
         for active in self.tasks.values().filter(is_due) {
-            let if_cut = IfCut::of_task(&active.task).map(|if_cut| if_cut.at(self.now.wall));
-            let if_cut = match active.detached {
-                Some(_) => if_cut.map(IfCut::without_session),
-                None => if_cut,
-            };
+            let if_cut = active.if_cut().map(|if_cut| if_cut.at(self.now.wall));
             let mut view = active.view(self.contact(active), if_cut);
             let guess = view.task.fraction_in_message();
             view.guess = guess.filter(|_| self.config.reads_progress);

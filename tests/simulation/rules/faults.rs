@@ -803,6 +803,8 @@ fn a_json_body_that_is_not_the_response_says_so() {
         (error, Status::Failed),
         (r#"{"jsonrpc":"2.0","id":"#, bad(false)),
         (r#"{"jsonrpc":"2.0","id":"other","result":{}}"#, bad(true)),
+        (r#"{"error":"upstream timeout"}"#, bad(true)),
+        (r#"{"jsonrpc":"2.0","id":null,"error":null}"#, bad(true)),
     ] {
         let mut bench = Bench::known();
         bench.start("steps", Limits::default());

@@ -157,14 +157,11 @@ pub(super) fn schema() -> Value {
 /// or the text, so both say everything. `flags` select the session on the command line.
 pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wall) -> Value {
     let id = &view.task.id;
-    let lead = match view.task.state_label() {
-        Task::QUEUED => "Queued",
-        _ => "Still running",
-    };
-    let or_again = if view.task.was_cancelled() {
-        ""
-    } else {
-        ", or make the same call again: it won't run twice"
+    let again = ", or make the same call again: it won't run twice";
+    let (lead, or_again) = match view.task.state_label() {
+        _ if view.task.was_cancelled() => ("Not finished yet", ""),
+        Task::QUEUED => ("Queued", again),
+        _ => ("Still running", again),
     };
     let words = format!(
         "{lead} as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \

@@ -193,12 +193,13 @@ impl Proxies {
         self.repeated.get(&call).cloned().unwrap_or(call)
     }
 
-    /// A proxy stops its call. Returns whether others still wait for the result.
+    /// A proxy stops its call. Returns whether others still wait for the result, or were promised it with a ticket.
     pub(super) fn leaves(&mut self, id: &TaskId, reader: ReaderId) -> bool {
         let Some(callers) = self.callers.get_mut(id) else {
             return false;
         };
-        let is_shared = callers.waiting.iter().any(|waiting| *waiting != reader);
+        let mut others = callers.waiting.union(&callers.gave_up);
+        let is_shared = others.any(|other| *other != reader);
         if is_shared {
             callers.remove(reader);
         }

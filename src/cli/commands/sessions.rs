@@ -147,8 +147,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
 /// Deletes a session; returns how many of its tasks were unfinished. `flags` select it in a hint.
 fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<usize> {
     // From before the keeper stops, which ends calls.
-    let summary = summarize(paths);
-    let unsettled = summary.as_ref().map_or(0, |it| it.unsettled);
+    let unsettled = summarize(paths).map_or(0, |it| it.unsettled);
     // If that fails, the lock says that the session is in use.
     let _ = stop_unused_keeper(paths, is_forced);
     let Some(lock) = DriverLock::try_take(paths)? else {
@@ -159,13 +158,14 @@ fn delete(paths: &Paths, is_forced: bool, flags: &str) -> CliResult<usize> {
         )));
     };
     if !is_forced {
-        let summary = summary.map_err(|error| {
+        // Nobody changes it any more.
+        let summary = summarize(paths).map_err(|error| {
             CliError::usage(format!("could not {error}; use --force to delete it"))
         })?;
-        if unsettled > 0 {
+        if summary.unsettled > 0 {
             return Err(CliError::usage(format!(
                 "it has {} (see `longhaul ls{flags}`); use --force to delete it anyway (its calls are not cancelled on the server)",
-                text::plural(unsettled, "unfinished task")
+                text::plural(summary.unsettled, "unfinished task")
             )));
         }
         if let Some(notice) = summary.notice {

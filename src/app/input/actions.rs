@@ -179,7 +179,6 @@ fn change_list(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// Turns an option on or off; returns what belongs to its new value.
 fn sort(state: &mut State) {
     select::arrange(state);
     let order = if state.list.is_reversed {
@@ -190,6 +189,7 @@ fn sort(state: &mut State) {
     state.reply(format!("sorted by {}{order}", state.list.sort.label()));
 }
 
+/// Turns an option on or off; returns what belongs to its new value.
 fn toggle<T>(option: &mut bool, [on, off]: [T; 2]) -> T {
     *option = !*option;
     if *option { on } else { off }

@@ -538,7 +538,7 @@ fn the_screen_shows_not_saved_and_recovers() {
     tui.wait_for_line(&[&id, "%"]);
     bench.becomes(Disk::Full);
     tui.wait_for_line(&[&id, "NOT SAVED"]);
-    tui.wait_for("saving is retried");
+    tui.wait_for("NOT SAVED: ");
     // The keys answer meanwhile.
     tui.press("?");
     tui.wait_for("─ Keys ─");

@@ -212,18 +212,27 @@ fn a_result_that_one_host_has_is_not_given_to_another_one() {
     second.close();
 }
 
-#[test]
-fn a_host_that_gave_up_does_not_free_a_result_that_another_one_has() {
-    let kept = Kept::new();
-    let server = steps(&kept);
-    let start = |patience| AgentHost::start(&kept, &[&server, "--patience", patience], &json!({}));
+/// Two sessions of a host that made the same call: the first has its ticket, with the task's id, and the second waits.
+fn ticket_and_waiting(
+    kept: &Kept,
+    start: impl Fn(&'static str) -> AgentHost,
+) -> (AgentHost, String, AgentHost, u64) {
     let mut first = start("200ms");
     let id = ticket(&first.call("work", &json!({})));
     let mut second = start("off");
     let call = second.start_call("work", &json!({}));
     until("the second one waits too", || {
-        tasks(&kept)[0]["caller"]["repeats"] == 1
+        tasks(kept)[0]["caller"]["repeats"] == 1
     });
+    (first, id, second, call)
+}
+
+#[test]
+fn a_host_that_gave_up_does_not_free_a_result_that_another_one_has() {
+    let kept = Kept::new();
+    let server = steps(&kept);
+    let start = |patience| AgentHost::start(&kept, &[&server, "--patience", patience], &json!({}));
+    let (mut first, id, mut second, call) = ticket_and_waiting(&kept, start);
     ticket(&first.call("longhaul_collect", &json!({"id": id})));
     finish_steps(&kept);
     second.response(call);
@@ -241,13 +250,7 @@ fn a_ticket_is_good_while_another_session_waits() {
     let kept = Kept::new();
     let server = steps(&kept);
     let start = |patience| AgentHost::start(&kept, &[&server, "--patience", patience], &json!({}));
-    let mut first = start("200ms");
-    let id = ticket(&first.call("work", &json!({})));
-    let mut second = start("off");
-    let waiting = second.start_call("work", &json!({}));
-    until("the second one waits too", || {
-        tasks(&kept)[0]["caller"]["repeats"] == 1
-    });
+    let (mut first, id, mut second, waiting) = ticket_and_waiting(&kept, start);
     assert_eq!(ticket(&first.call("work", &json!({}))), id);
     // The session is restarted, and its agent still has the ticket.
     first.kill();

@@ -194,7 +194,7 @@ fn demo_line(state: &State, columns: usize) -> String {
     }
 }
 
-/// The time left: `4 s`; `None` if it is over.
+/// The time left, such as `4 s`; `None` if there is none.
 pub fn time_left(at: Wall, now: Stamp) -> Option<String> {
     let left = at.since(now.wall);
     // Rounded up: a countdown must not show zero seconds.

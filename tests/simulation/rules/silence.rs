@@ -209,13 +209,17 @@ fn a_checkpoint_behind_a_replay_without_news_follows_the_checkpoint_rule() {
     assert_eq!(
         works(&bench),
         2,
-        "the server was restarted, and it stands still"
+        "its server was restarted, and its checkpoint has not moved"
     );
     let mut bench = ended(false);
     pass_replaying(&mut bench, 600, |_| ("running", 2));
     assert_eq!(works(&bench), 1, "it may be a slow step");
     pass_replaying(&mut bench, 600, |_| ("running", 2));
-    assert_eq!(works(&bench), 2, "it stands still for a quarter of an hour");
+    assert_eq!(
+        works(&bench),
+        2,
+        "its checkpoint has not moved for 15 minutes"
+    );
     let mut bench = ended(false);
     pass_replaying(&mut bench, 120, |second| ("running", second));
     assert_eq!(works(&bench), 1, "it moves, so it is followed");

@@ -325,7 +325,7 @@ fn resume_lines(state: &State, task_row: &TaskRow) -> Vec<String> {
         lines.push(labeled("client id", client));
     }
     if let Some(id) = &task.server_task_id {
-        lines.push(labeled("server task id", id));
+        lines.push(labeled(task.server_id_label(), id));
     }
     if task.is_open()
         && task.status != Status::Paused

@@ -269,6 +269,15 @@ impl Task {
         self.name.as_deref().unwrap_or(&self.tool)
     }
 
+    /// What [`Self::server_task_id`] is the id of.
+    pub fn server_id_label(&self) -> &'static str {
+        if self.server_task.is_some() {
+            "server task id"
+        } else {
+            "checkpoint id"
+        }
+    }
+
     /// The reason for its status, else its error; not sanitized.
     pub fn why(&self) -> Option<String> {
         let error = || self.end.error.as_ref().map(TaskError::message);

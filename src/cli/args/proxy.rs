@@ -17,7 +17,7 @@ pub(in crate::cli) struct ProxyArgs {
     #[arg(long, value_name = "TIME", value_parser = PatienceChoice::parse)]
     pub(in crate::cli) patience: Option<PatienceChoice>,
     /// What a cancellation from the host does: `continue` ignores it, `stop` cancels the call, and `timeout-continues` ignores
-    /// a timeout and obeys a person; if the host doesn't say which it was, it cancels the call after 30 s [default:
+    /// a timeout and obeys a person; if the host doesn't say which it was, longhaul cancels the call after 30 s [default:
     /// timeout-continues]
     #[arg(long, value_name = "WHAT", value_parser = one_of::<OnCancel>())]
     pub(in crate::cli) on_cancel: Option<OnCancel>,

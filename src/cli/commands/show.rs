@@ -139,7 +139,7 @@ fn server_rows(task: &Task, revision: Option<String>, now: Wall) -> Vec<Line> {
         ),
         ("revision", revision),
         ("attempts", Some(task.attempts_made().to_string())),
-        ("server task", task.server_task_id.clone()),
+        (task.server_id_label(), task.server_task_id.clone()),
         ("client id", task.client_id.clone()),
         ("created", Some(when(task.created_at))),
         ("updated", Some(when(task.updated_at))),

@@ -129,7 +129,10 @@ pub(super) fn announce(state: &mut State, task_row: &TaskRow, before: (Group, St
         }
         Status::Completed => {
             let line = task.result_summary().unwrap_or("done".into());
-            format!("{id} {title} completed: {}", text::clean_line(&line))
+            // Such as `completed 50/50`.
+            let is_status = line.starts_with(Status::Completed.label());
+            let status = if is_status { "" } else { "completed: " };
+            format!("{id} {title} {status}{}", text::clean_line(&line))
         }
         Status::Failed => {
             let message = task.why().unwrap_or_default();

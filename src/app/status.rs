@@ -40,7 +40,7 @@ pub fn attention(state: &State, now: Stamp, columns: usize) -> (String, Attentio
     if state.totals.counts.unsaved > 0 {
         let mut rows = state.tasks.values();
         let why = unsaved_reason(rows.find_map(|row| row.view.unsaved_why.as_deref()));
-        let message = format!("NOT SAVED: {why}; fix this (saving is retried)");
+        let message = format!("NOT SAVED: {why}; fix the cause; longhaul retries");
         return (message, Attention::Pressing);
     }
     if let Some(message) = exit_line(state) {

@@ -91,7 +91,7 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
         && status.unsaved > 0
     {
         let message = format!(
-            "the keeper was not stopped, because changes to {} are not saved yet: {}. Fix this (saving is retried), or discard the changes: `longhaul keeper stop --force{}`",
+            "the keeper was not stopped, because changes to {} are not saved yet: {}. Fix the cause (longhaul keeps trying to save), or discard the changes: `longhaul keeper stop --force{}`",
             text::plural(status.unsaved, "task"),
             unsaved_reason(status.unsaved_why.as_deref()),
             context.flags()

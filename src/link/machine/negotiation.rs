@@ -294,7 +294,7 @@ impl Link {
                 return;
             }
             self.negotiation.go_to(NegotiationStep::Initialize);
-            return self.refused_for_good(format!("it rejects the handshake, and {because}"));
+            return self.refused_for_good(format!("it rejects initialize, and {because}"));
         }
         self.negotiate_with(NegotiationStep::Initialize);
     }

@@ -24,7 +24,6 @@ pub(super) mod search;
 pub(super) mod sign_in;
 mod stop_now;
 pub(super) mod tasks;
-mod views;
 mod what_now;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::{Keymap, View};
+use super::Keymap;
 use crate::domain::{
     ColorDepth, DefaultLimits, Mono, NotifyConfig, OverallProgress, Saved, SavedRead,
     ServerConfigs, ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId,
@@ -114,8 +114,6 @@ pub struct Settings {
     pub takes_mouse: bool,
     /// When to ring the bell, show desktop notifications and set the title.
     pub notify: NotifyConfig,
-    /// The user's named views of the list.
-    pub views: Vec<View>,
     /// The key bindings.
     pub keys: Keymap,
 }
@@ -201,8 +199,6 @@ pub enum Command {
     FindServers,
     /// Add those servers to the configuration; responds with [`Event::ServersImported`].
     ImportServers,
-    /// Write this view to the config file; responds with [`Event::Succeeded`] or [`Event::Failed`].
-    SaveView(View),
     /// Check whether the config file changed; responds with [`Event::ConfigRead`] if so.
     CheckConfig {
         /// Read it even if it did not change.

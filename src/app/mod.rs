@@ -49,7 +49,6 @@ mod timeline;
 mod totals;
 mod typed_line;
 mod update;
-mod views;
 mod wake;
 
 pub use crate::domain::{ColorDepth, UserInput};
@@ -96,7 +95,6 @@ pub use totals::{Counts, TaskTotals};
 pub use typed_line::{TypedArgument, lines};
 pub(crate) use typed_line::{TypedValue, WrongType, parse_argument};
 pub use update::{update, update_all};
-pub use views::View;
 pub use wake::{FRAME_MS, ages, next_wake};
 
 // What most of these files use.

@@ -6,12 +6,7 @@ use thiserror::Error;
 use crate::domain::{ArgumentKind, ArgumentSpec, TaskId, has_large_integer};
 
 /// Commands that take arguments and have no key binding, with their help.
-const COMMANDS: [(&str, &str); 7] = [
-    (
-        "save-view",
-        "save-view NAME: save the current view of the list",
-    ),
-    ("view", "view NAME: show the list in one of your views"),
+const COMMANDS: [(&str, &str); 5] = [
     ("attach", "attach ID: go to a task"),
     ("show", "show ID: go to a task"),
     ("watch", "watch ID: go to a task"),

@@ -417,9 +417,6 @@ pub(super) struct LsArgs {
     /// Only tasks with this status.
     #[arg(long, value_name = "STATUS", value_parser = status_label())]
     pub(super) status: Vec<&'static str>,
-    /// Only tasks in this view from the configuration.
-    #[arg(long, value_name = "NAME")]
-    pub(super) view: Option<String>,
     /// Only tasks that need you: those with a question, an unknown outcome, or a missing sign-in, consent, approval or
     /// variable, and failed or lost tasks that you haven't seen.
     #[arg(long)]

@@ -178,10 +178,6 @@ fn find_for(parent: &str, command: &str, argument: &str) -> Option<Find> {
         (_, "call" | "ls", "tool") => |finder, _| Some(finder.tools()),
         (_, "call" | "again", "pairs") => Finder::arguments,
         (_, "answer", "pairs") => Finder::fields,
-        (_, "ls", "view") => |_, _| {
-            let views = config().views.into_iter();
-            Some(views.map(|view| (view.name, String::new())).collect())
-        },
         (_, "help" | "man", "command") => |_, _| {
             let about = |it: &Command| it.get_about().map_or(String::new(), ToString::to_string);
             let root = Cli::command();

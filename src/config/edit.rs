@@ -13,8 +13,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::error::ConfigError;
 use crate::{
-    app::{Grouping, SortKey, View},
-    config::{digest_of_program, file::path},
+    config::digest_of_program,
     domain::{Program, Template},
     store,
 };
@@ -130,9 +129,8 @@ impl ConfigEdit {
         let document: DocumentMut = text
             .parse()
             .map_err(|error: toml_edit::TomlError| unchangeable(error.message().to_owned()))?;
-        let is_other = |parent: &&str| document.get(parent).is_some_and(|it| !it.is_table_like());
-        if let Some(parent) = ["servers", "views"].into_iter().find(is_other) {
-            return Err(unchangeable(format!("`{parent}` must be a table")));
+        if (document.get("servers")).is_some_and(|it| !it.is_table_like()) {
+            return Err(unchangeable("`servers` must be a table".to_owned()));
         }
         Ok(Self {
             path,
@@ -186,33 +184,15 @@ impl ConfigEdit {
             self.document.set_trailing("");
         }
         let above = if is_first { above.as_str() } else { "\n" };
-        self.insert("servers", &server.name, table, above);
-    }
-
-    /// Adds a view, or replaces the one with the same name.
-    pub(crate) fn view(&mut self, view: &View) {
-        let mut table = Table::new();
-        let filter = Some(view.filter.as_str()).filter(|filter| !filter.is_empty());
-        put(&mut table, "filter", filter);
-        put(&mut table, "needs_you", view.needs_only.then_some(true));
-        let grouping = Some(view.grouping).filter(|it| *it != Grouping::default());
-        put(&mut table, "group", grouping.map(Grouping::name));
-        let sort = Some(view.sort).filter(|it| *it != SortKey::default());
-        put(&mut table, "sort", sort.map(SortKey::label));
-        put(&mut table, "reverse", view.is_reversed.then_some(true));
-        self.insert("views", &view.name, table, "\n");
-    }
-
-    /// Adds a table below `parent`, in the form of the tables that are there.
-    fn insert(&mut self, parent: &str, name: &str, mut table: Table, above: &str) {
         let mut tables = Table::new();
         tables.set_implicit(true);
-        let tables = self.document.entry(parent).or_insert(Item::Table(tables));
+        let tables = (self.document.entry("servers")).or_insert(Item::Table(tables));
+        // In the form of the tables that are there.
         if let Some(tables) = tables.as_table_mut() {
             table.decor_mut().set_prefix(above);
-            tables.insert(name, Item::Table(table));
+            tables.insert(&server.name, Item::Table(table));
         } else if let Some(tables) = tables.as_inline_table_mut() {
-            tables.insert(name, Value::InlineTable(table.into_inline_table()));
+            tables.insert(&server.name, Value::InlineTable(table.into_inline_table()));
         }
     }
 
@@ -357,13 +337,4 @@ fn at_position(table: &mut Table, position: isize) -> Option<&mut Table> {
         }
     }
     None
-}
-
-/// Saves a view in the file; returns a message with the path.
-pub(crate) fn save_view(view: &View) -> Result<String, ConfigError> {
-    let mut edit = ConfigEdit::open(path())?;
-    edit.view(view);
-    let shown = edit.path.display().to_string();
-    edit.save()?;
-    Ok(format!("saved view {} in {shown}", view.name))
 }

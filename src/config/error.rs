@@ -32,8 +32,6 @@ pub(crate) enum ConfigError {
     },
     #[error("could not change {path}: {why}")]
     Unchangeable { path: String, why: String },
-    #[error("the configuration has no view {name:?}; {hint}")]
-    NoView { name: String, hint: String },
     /// The change would make a file that cannot be read: our mistake.
     #[error("{0}")]
     Unsound(Box<ConfigError>),

@@ -17,11 +17,10 @@ mod proxy;
 mod secret;
 mod server;
 mod settings;
-mod views;
 pub(crate) mod wrap;
 
 pub(crate) use self::digest::{digest, digest_of_program};
-pub(crate) use self::edit::{ConfigEdit, Endpoint, NewServer, save_view};
+pub(crate) use self::edit::{ConfigEdit, Endpoint, NewServer};
 pub(crate) use self::error::{ConfigError, PATH_VARIABLE, ValueError};
 pub(crate) use self::file::{
     FileMark, changed_servers, mark, missing, path, read, read_server_configs, reread,

@@ -9,9 +9,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::error::{ConfigError, ValueError};
+use super::error::ValueError;
 use crate::{
-    app::{Keymap, Settings, View},
+    app::{Keymap, Settings},
     domain::{
         CheckpointConvention, ColorChoice, DefaultLimits, Limits, NotifyConfig, NotifyLevel,
         ProtocolChoice, ProxySettings, ServerConfig, ServerName, TaskView, ThemeName, text,
@@ -20,8 +20,7 @@ use crate::{
 };
 
 /// The tables of the file, for notices.
-pub(crate) const TABLES: &str =
-    "[servers.NAME], [defaults], [keys], [notify], [theme], [views.NAME], [proxy]";
+pub(crate) const TABLES: &str = "[servers.NAME], [defaults], [keys], [notify], [theme], [proxy]";
 
 /// The settings in the file.
 #[derive(Debug, Default, PartialEq)]
@@ -31,8 +30,6 @@ pub struct Config {
     /// Used where the command line sets nothing.
     pub(crate) defaults: Defaults,
     pub(crate) theme: Option<ThemeName>,
-    /// Saved views of the task list, in order of their names.
-    pub(crate) views: Vec<View>,
     pub(crate) keys: Keymap,
     pub(crate) notify: NotifyConfig,
     /// For agents' calls of all servers.
@@ -65,12 +62,11 @@ impl Config {
                 ("servers", Some(table)) => parser.servers(table),
                 ("defaults", Some(table)) => parser.defaults(table),
                 ("theme", Some(table)) => parser.theme(table),
-                ("views", Some(table)) => parser.views(table),
                 ("keys", Some(table)) => parser.keys(at, table),
                 ("notify", Some(table)) => parser.notify(table),
                 ("proxy", _) => parser.config.proxy = parser.proxy("proxy", value),
-                (name @ ("servers" | "views"), None) => {
-                    parser.notice(at, &format!("{name} must contain tables: [{name}.NAME]"));
+                ("servers", None) => {
+                    parser.notice(at, "servers must contain tables: [servers.NAME]");
                 }
                 (name @ ("defaults" | "theme" | "keys" | "notify"), None) => {
                     parser.notice(at, &format!("{name} must be a table: [{name}]"));
@@ -121,21 +117,6 @@ impl Config {
         own.unwrap_or_default().or(&self.proxy)
     }
 
-    /// The view named `name`.
-    pub(crate) fn view(&self, name: &str) -> Result<&View, ConfigError> {
-        let found = self.views.iter().find(|view| view.name == name);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.views.iter().map(|view| view.name.as_str()).collect();
-            let hint = if names.is_empty() {
-                "add one as [views.NAME]".to_owned()
-            } else {
-                format!("its views: {}", names.join(", "))
-            };
-            let name = text::clean_line(name).into_owned();
-            ConfigError::NoView { name, hint }
-        })
-    }
-
     /// The command to run on task events, if one is set.
     pub(crate) fn hook(&self, encode: fn(&TaskView, Option<&str>) -> String) -> Option<Hook> {
         Some(Hook {
@@ -151,7 +132,6 @@ impl Config {
             limits: self.default_limits(),
             takes_mouse: self.defaults.takes_mouse,
             notify: self.notify,
-            views: std::mem::take(&mut self.views),
             keys: std::mem::take(&mut self.keys),
         }
     }

@@ -326,9 +326,6 @@ impl Services for SessionServices {
             Command::InjectFault(what) => self.break_demo(&what),
             Command::FindServers => self.import(false),
             Command::ImportServers => self.import(true),
-            Command::SaveView(view) => {
-                self.in_background_with_message(move || config::save_view(&view));
-            }
             Command::CheckConfig { force } => self.look_at_config(force),
             Command::ReadConsent(server) => self.consent(server, None),
             Command::Approve { server, digest } => self.consent(server, Some(digest)),

@@ -232,8 +232,7 @@ pub(crate) fn config(data: &[u8]) {
         Some(DeValue::Table(servers)) => servers.len(),
         other => usize::from(other.is_some()),
     };
-    let is_silent =
-        |key: &str| ["servers", "defaults", "theme", "keys", "notify", "views"].contains(&key);
+    let is_silent = |key: &str| ["servers", "defaults", "theme", "keys", "notify"].contains(&key);
     let others = said.keys().filter(|key| !is_silent(key.get_ref())).count();
     let heard = config.servers.len() + config.notices.len();
     assert!(heard >= of_servers + others, "{config:?}");

@@ -104,15 +104,6 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     assert_eq!(of_tag, both);
     assert!(ended.events().iter().all(|task| task["result"].is_object()));
     let three = bench.start(&LONG);
-    let views = "[views.night]\nfilter = \"tag:nightly\"\n[views.mine]\nneeds_you = true\n";
-    longhaul::store::write_atomically(&state.join("config.toml"), views.as_bytes()).unwrap();
-    let mut of_view = ids(state, &["--view", "night"]);
-    of_view.sort();
-    assert_eq!(of_view, both);
-    assert_eq!(ids(state, &["--view", "night", "first"]), [one.as_str()]);
-    assert_eq!(ids(state, &["--view", "mine"]), [""; 0]);
-    let gone = run(state, &["ls", "--view", "gone"]);
-    wrong(&gone, "no view \"gone\"; its views: mine, night");
 
     let of = |words: &[&str]| ids(state, words);
     assert_eq!(of(&[]), [three.as_str(), two.as_str(), one.as_str()]);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Command, Consent, ResultPart, SaveContent, View},
+    app::{Command, Consent, ResultPart, SaveContent},
     domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
@@ -41,8 +41,6 @@ pub enum Menu {
         /// How many servers are new.
         new: usize,
     },
-    /// Choose a view of the list.
-    Views,
     /// Approve what the configuration would send to a server or start.
     Consent(ServerName, Box<Consent>),
     /// Save or open a part of a result.
@@ -63,11 +61,7 @@ impl Menu {
             | Self::Copy(task)
             | Self::Part { task, .. } => task == id,
             Self::Cancel(tasks) => tasks.contains(id),
-            Self::Quit { .. }
-            | Self::Fixed(_)
-            | Self::Views
-            | Self::Import { .. }
-            | Self::Consent(..) => false,
+            Self::Quit { .. } | Self::Fixed(_) | Self::Import { .. } | Self::Consent(..) => false,
         }
     }
 }
@@ -140,8 +134,6 @@ pub enum MenuAction {
     Copy(String),
     /// Carry out this command.
     Command(Command),
-    /// Show the list in this view.
-    ShowView(View),
     /// Don't approve it, and go on to the next server that waits for approval.
     Refuse,
     /// Decide later about every server that waits for approval.

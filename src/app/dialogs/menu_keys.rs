@@ -7,7 +7,6 @@ use crate::{
         quit::{cancel_all_and_quit, quit as quit_now},
         requests::request,
         seen::mark_seen,
-        select,
         servers::request_next_consent,
         task_actions::{forget, report_requested, run_again},
     },
@@ -16,7 +15,7 @@ use crate::{
 
 use super::{
     cancel, consent, copy, import, keys::ignore_early_key, menu::was_readable, page::scrolled,
-    part, quit, stop_now, views, what_now,
+    part, quit, stop_now, what_now,
 };
 
 /// What a dialog shows, and what its keys do.
@@ -29,7 +28,6 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::Copy(id) => copy::dialog(state, id),
         Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
-        Menu::Views => views::dialog(state),
         Menu::Consent(server, consent) => consent::dialog(state, server, consent),
         Menu::Part { task, part } => part::dialog(state, task, part),
     }
@@ -106,11 +104,6 @@ fn run(state: &mut State, action: MenuAction) {
         }
         MenuAction::Copy(copied) => state.copy(copied),
         MenuAction::Command(command) => state.command(command),
-        MenuAction::ShowView(view) => {
-            view.show(&mut state.list);
-            select::arrange(state);
-            state.reply(format!("view: {}", view.message()));
-        }
         MenuAction::Refuse => request_next_consent(state),
         MenuAction::Postpone => {
             state.dialogs.awaiting_consent.clear();

@@ -235,7 +235,6 @@ fn open_layer(state: &mut State, action: Action) -> bool {
                 .stack
                 .push(Overlay::Search(Field::prefilled(typed)));
         }
-        Action::Views => state.dialogs.open_menu(Menu::Views),
         Action::NewCall => new_call(state),
         Action::RunAgain => {
             if let Some(id) = state.list.cursor.clone() {

@@ -6,7 +6,7 @@ use crate::domain::{ServerName, TaskId, server_url};
 
 use super::{
     super::{
-        CallForm, Command, Field, Focus, Grouping, Overlay, SortKey, Stage, State, Tab, View,
+        CallForm, Field, Focus, Grouping, Overlay, SortKey, Stage, State, Tab,
         availability::{READ_ONLY, why_not},
         dialogs::filter::apply_filter,
         keymap::Action,
@@ -19,20 +19,6 @@ use super::{
     actions::perform,
     moves::{show_tab, show_tools, to_selected_task, to_tasks},
 };
-
-/// Saves the current view of the list under a name, here and in the configuration.
-fn save_view(state: &mut State, name: &str) {
-    if !View::is_name(name) {
-        let message = format!("invalid view name {name:?}; use letters, digits, - and _");
-        return state.reply(message);
-    }
-    let view = View::of(&state.list, name);
-    let views = &mut state.setup.settings.views;
-    views.retain(|known| known.name != name);
-    views.push(view.clone());
-    views.sort_by(|one, two| one.name.cmp(&two.name));
-    state.command(Command::SaveView(view));
-}
 
 /// Runs a palette command with an argument; returns `false` if the line is no such command.
 pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
@@ -47,10 +33,6 @@ pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
         }
         return true;
     }
-    if word == "save-view" && rest.is_empty() {
-        state.reply("give the view a name: :save-view NAME");
-        return true;
-    }
     if rest.is_empty() {
         return false;
     }
@@ -58,7 +40,6 @@ pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
         "filter" => Action::Filter,
         "call" | "run" => Action::NewCall,
         "add" => Action::AddServer,
-        "view" | "save-view" => Action::Views,
         "group" => Action::Group,
         "sort" => Action::Sort,
         "adopt" => Action::Adopt,
@@ -66,17 +47,11 @@ pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
         "login" => Action::SignIn,
         _ => return false,
     };
-    let why_not = match why_not(state, action) {
-        // Showing a view changes nothing, saving one does.
-        None if word == "save-view" && state.setup.readonly => Some(READ_ONLY.to_owned()),
-        // With a named server it doesn't matter which servers wait.
-        why_not => why_not.filter(|_| action != Action::SignIn),
-    };
-    if let Some(reason) = why_not {
-        state.reply(reason);
-        return true;
+    // With a named server it doesn't matter which servers wait.
+    match why_not(state, action).filter(|_| action != Action::SignIn) {
+        Some(reason) => state.reply(reason),
+        None => run_action(state, rest, action),
     }
-    run_action(state, (word, rest), action);
     true
 }
 
@@ -89,7 +64,7 @@ fn on_server(state: &mut State, name: &str, act: impl FnOnce(&mut State, ServerN
 }
 
 /// Runs a command that takes the rest of the line.
-fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
+fn run_action(state: &mut State, rest: &str, action: Action) {
     match action {
         Action::Filter => apply_filter(state, rest),
         Action::NewCall => match typed_line::parse_call(&typed_line::split_words(rest)) {
@@ -110,14 +85,6 @@ fn run_action(state: &mut State, (word, rest): (&str, &str), action: Action) {
             }
         }
         Action::Adopt => on_server(state, rest, adopt_from),
-        Action::Views if word == "save-view" => save_view(state, rest),
-        Action::Views => match state.setup.settings.views.iter().find(|it| it.name == rest) {
-            Some(view) => {
-                view.clone().show(&mut state.list);
-                select::arrange(state);
-            }
-            None => state.reply(format!("no view named {rest:?}")),
-        },
         Action::Group => {
             if let Some(by) = Grouping::ALL.iter().find(|by| by.name() == rest) {
                 state.list.grouping = *by;

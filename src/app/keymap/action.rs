@@ -23,7 +23,6 @@ pub enum Action {
     FindPrevious,
     NeedsOnly,
     Fold,
-    Views,
     Group,
     FoldHere,
     FoldAll,

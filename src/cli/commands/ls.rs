@@ -1,7 +1,7 @@
 //! `ls`: the tasks of the session.
 
 use crate::{
-    app::{Filter, View},
+    app::Filter,
     cli::{
         CliError, CliResult, Context, Targets,
         args::LsArgs,
@@ -40,18 +40,10 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> CliResult {
     };
     let servers = servers.as_ref().map_or_else(Vec::new, Targets::names);
     let since = ls.since.map(|since| since.at(context.clock.now().wall));
-    let view = match &ls.view {
-        Some(name) => {
-            context.report_config_notices();
-            context.config()?.view(name)?.clone()
-        }
-        None => View::default(),
-    };
     let driver = DriverInfo::of(context, &tasks);
     let wanted = Wanted {
         servers: &servers,
         since,
-        view: &view,
         ls,
     };
     let tasks = wanted.select(tasks, &driver)?;
@@ -85,7 +77,6 @@ struct Wanted<'w> {
     /// Those on these servers, if there are any.
     servers: &'w [&'w ServerName],
     since: Option<Wall>,
-    view: &'w View,
     ls: &'w LsArgs,
 }
 
@@ -96,7 +87,7 @@ impl Wanted<'_> {
             return Err(CliError::usage(error));
         }
         tasks.retain(|task| self.has(task, driver));
-        let filter = Filter::parse(&format!("{} {typed}", self.view.filter));
+        let filter = Filter::parse(&typed);
         if filter.is_empty() {
             return Ok(tasks);
         }
@@ -118,7 +109,7 @@ impl Wanted<'_> {
                 || driver.contact(task) == Connectivity::NeedsLogin
         };
         (ls.status.is_empty() || ls.status.iter().any(has_status))
-            && (!(ls.needs_you || self.view.needs_only) || needs_you())
+            && (!ls.needs_you || needs_you())
             && (!ls.new || task.status.is_settled() && !task.end.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.from.as_ref().is_none_or(is_from))

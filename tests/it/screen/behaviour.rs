@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul::{
     app::{
         Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
-        Grouping, KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, SortKey,
-        State, Tab, TerminalCommand, UserInput, View, lane_of, next_wake, update,
+        KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, State, Tab,
+        TerminalCommand, UserInput, lane_of, next_wake, update,
     },
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEntry,
@@ -240,50 +240,6 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     };
     assert!(tasks(&screen) < all && done(&screen) == 0);
     assert!(screen.draw_text().contains("(. to unfold)"));
-}
-
-#[test]
-fn a_view_is_kept_under_its_name_and_shown_again() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys("B s /").type_in("server:lab").keys("enter");
-    let shown = screen.state.list.rows.clone();
-    screen.todo.clear();
-    screen
-        .keys(":")
-        .type_in("save-view two words")
-        .keys("enter");
-    assert!(answer(&screen).contains("invalid view name"));
-    assert!(screen.todo.is_empty());
-    screen.keys(":").type_in("save-view lab").keys("enter");
-    let view = View {
-        name: "lab".to_owned(),
-        filter: "server:lab".to_owned(),
-        grouping: Grouping::Server,
-        sort: SortKey::State,
-        ..View::default()
-    };
-    assert_eq!(screen.todo, [Command::SaveView(view.clone())]);
-    assert_eq!(screen.state.setup.settings.views, [view]);
-    screen.keys("v 0");
-    assert_ne!(screen.state.list.rows, shown);
-    screen.keys("v");
-    assert!(
-        screen
-            .draw_text()
-            .contains("1  lab: server:lab, grouped by server, sorted by state")
-    );
-    screen.keys("1");
-    assert_eq!(screen.state.list.rows, shown);
-    screen.keys("v 0 :").type_in("view lab").keys("enter");
-    assert_eq!(screen.state.list.rows, shown);
-    // Who only looks may look through a view, and keeps none.
-    screen.state.setup.readonly = true;
-    screen.todo.clear();
-    screen.keys(":").type_in("save-view other").keys("enter");
-    assert!(answer(&screen).contains("read-only"));
-    assert!(screen.todo.is_empty() && screen.state.setup.settings.views.len() == 1);
-    screen.keys("v 0 :").type_in("view lab").keys("enter");
-    assert_eq!(screen.state.list.rows, shown);
 }
 
 #[test]
@@ -1540,12 +1496,9 @@ fn a_call_typed_in_the_palette_opens_its_form_filled_in() {
 #[test]
 fn the_palette_has_the_commands_without_keys() {
     let mut screen = Screen::morning(WIDE, colour());
-    screen.keys(":").type_in("save-view film");
+    screen.keys(":").type_in("logs q7");
     let drawn = screen.draw();
-    assert!(
-        drawn.contains("save the current view of the list"),
-        "{drawn}"
-    );
+    assert!(drawn.contains("read the log of a task"), "{drawn}");
 }
 
 #[test]
@@ -3083,7 +3036,10 @@ fn rereads_the_configuration_on_focus_and_on_command() {
         file: "~/c".to_owned(),
         server_configs: server_configs.clone(),
         settings: Settings {
-            views: vec![View::default()],
+            notify: NotifyConfig {
+                no_title: true,
+                ..NotifyConfig::default()
+            },
             ..Settings::default()
         },
         ..ConfigReread::default()
@@ -3092,7 +3048,7 @@ fn rereads_the_configuration_on_focus_and_on_command() {
         asks(&screen).last(),
         Some(&SessionRequest::Configure(server_configs))
     );
-    assert_eq!(screen.state.setup.settings.views.len(), 1);
+    assert!(screen.state.setup.settings.notify.no_title);
     screen.todo.clear();
     // Where nothing follows from it nobody looks.
     screen.state.setup.readonly = true;

@@ -110,8 +110,6 @@ pub struct Consent {
 pub struct Settings {
     /// Default limits of a new call.
     pub limits: DefaultLimits,
-    /// Whether longhaul captures the mouse; the terminal can't select text with it then.
-    pub takes_mouse: bool,
     /// When to ring the bell, show desktop notifications and set the title.
     pub notify: NotifyConfig,
     /// The key bindings.
@@ -136,7 +134,7 @@ pub struct ConfigReread {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Keys, mouse, paste, resize or focus.
+    /// Keys, paste, resize or focus.
     Input(UserInput),
     /// An event from the engine.
     Session(SessionEvent),
@@ -247,8 +245,6 @@ pub enum TerminalCommand {
     Suspend,
     /// Clear the terminal and redraw the screen.
     Redraw,
-    /// Turn mouse reporting on or off.
-    ReportMouse(bool),
     /// Set the terminal's title to sanitized text.
     SetTitle(String),
     /// Ring the bell.

@@ -1,8 +1,7 @@
-//! Handles keys, pasted text and the mouse. A key that has no effect gets a reply with the reason.
+//! Handles keys and pasted text. A key that has no effect gets a reply with the reason.
 
 pub(super) mod actions;
 pub(super) mod command_line;
-mod mouse;
 pub(super) mod moves;
 pub(super) mod open;
 
@@ -33,20 +32,13 @@ use super::{
 };
 
 use actions::perform;
-use mouse::on_mouse;
 
 /// Applies an input event.
 pub(super) fn apply(state: &mut State, input: UserInput) {
     let is_drawn = is_large_enough(state.size);
     match input {
         UserInput::Key(chord) => on_key(state, chord.normalized(), is_drawn),
-        UserInput::Mouse(..) | UserInput::Paste(_) if !is_drawn => {}
-        UserInput::Mouse(action, column, row) => {
-            let key = on_mouse(state, action, (column, row));
-            if let Some(chord) = key {
-                on_key(state, chord, is_drawn);
-            }
-        }
+        UserInput::Paste(_) if !is_drawn => {}
         UserInput::Paste(pasted) => paste(state, &pasted),
         UserInput::Resize(columns, rows) => {
             state.size = (columns, rows);

@@ -1,10 +1,6 @@
 //! The layout of the screen in plain numbers, shared by navigation and drawing.
 
-use core::ops::Range;
-
-use crate::domain::text;
-
-use super::{Pane, State, Tab};
+use super::{Pane, State};
 
 /// The smallest screen that can be used.
 pub const SMALLEST: (u16, u16) = (40, 10);
@@ -76,61 +72,6 @@ impl PaneHeights {
         }
         heights
     }
-}
-
-/// The margin on each side of the detail pane: one column on a wide screen, to align with the list.
-pub fn detail_margin(columns: u16) -> u16 {
-    u16::from(columns >= 100)
-}
-
-/// The tabs of the detail pane: their columns in its first row, and their labels.
-pub fn tabs(state: &State, columns: u16) -> Vec<(Tab, Range<u16>, String)> {
-    let id = state.list.cursor.as_ref().map_or("", |id| id.as_str());
-    // The id is surrounded by a border column and spaces.
-    let wide = |label: &str| u16::try_from(text::width(label)).unwrap_or(u16::MAX);
-    let mut x = wide(id).saturating_add(5);
-    let is_shown = |tab: &Tab| columns >= 64 || *tab == state.detail.tab;
-    let mut tabs = Vec::new();
-    for tab in Tab::ALL.iter().copied().filter(is_shown) {
-        let label = if tab == state.detail.tab {
-            format!("[{}]", tab.label())
-        } else {
-            tab.label().to_owned()
-        };
-        let end = x.saturating_add(wide(&label));
-        tabs.push((tab, x..end, label));
-        x = end.saturating_add(1);
-    }
-    tabs
-}
-
-/// The tab at this column of the screen.
-pub(super) fn tab_at(state: &State, column: u16) -> Option<Tab> {
-    let margin = detail_margin(state.size.0);
-    let column = column.checked_sub(margin)?;
-    let tabs = tabs(state, state.size.0.saturating_sub(2 * margin));
-    let found = tabs
-        .into_iter()
-        .find(|(_, columns, _)| columns.contains(&column));
-    found.map(|(tab, ..)| tab)
-}
-
-/// The rows and columns of the list in the tools pane, and the index of its first tool.
-pub fn tools_shown((columns, rows): (u16, u16), cursor: usize) -> (u16, u16, usize) {
-    // The description of the selected tool is beside the list, or below it on a narrow screen.
-    let (rows, columns) = if columns >= 90 {
-        (rows.saturating_sub(2), columns * 2 / 5)
-    } else {
-        (rows.saturating_sub(2) / 2, columns)
-    };
-    let first = (cursor + 1).saturating_sub(usize::from(rows).max(1));
-    (rows, columns, first)
-}
-
-/// How many servers fit in the pane at three rows each, and the index of the first one.
-pub fn servers_shown(rows: u16, cursor: usize) -> (usize, usize) {
-    let fitting = usize::from(rows.saturating_sub(2) / 3).max(1);
-    (fitting, (cursor + 1).saturating_sub(fitting))
 }
 
 /// The first of `count` lines to show in `rows`, so that `cursor` is visible with as little scrolling as possible.

@@ -76,9 +76,7 @@ pub use form::{FormField, FormRow, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};
 pub use keymap::{Action, HelpLine, KeyOverride, Keymap};
 pub use lanes::{Lane, axis, has_life, lane_of, time_at, visible_lanes};
-pub use layout::{
-    PaneHeights, SMALLEST, detail_margin, is_large_enough, servers_shown, tabs, tools_shown,
-};
+pub use layout::{PaneHeights, SMALLEST, is_large_enough};
 pub use list::{ListRefresh, TaskList};
 pub use log::{ResultPart, ResultText, TaskLog, TrafficText};
 pub use messages::{Messages, Toast, TransientMessage};

@@ -13,7 +13,7 @@ const DWELL: Duration = Duration::from_millis(1_500);
 /// there.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// Notes that the user pressed a key or used the mouse, which replaces the reply to the one before.
+/// Notes that the user pressed a key, which replaces the reply to the one before.
 pub(super) fn note_presence(state: &mut State) {
     mark_seen_rows(state);
     let now = state.now().mono;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::domain::{NoticeLevel, ServerView, SessionEvent, SessionRequest, Stamp, text};
 
 use super::{
-    Command, ConfigReread, Event, State, TerminalCommand,
+    Command, ConfigReread, Event, State,
     alerts::WindowFocus,
     away, input,
     loading::{on_read, request_missing_data},
@@ -106,11 +106,7 @@ fn apply_config(state: &mut State, config: ConfigReread) {
         warnings,
     } = config;
     state.setup.look.theme = theme;
-    let takes_mouse = settings.takes_mouse;
-    let before = std::mem::replace(&mut state.setup.settings, settings);
-    if before.takes_mouse != takes_mouse {
-        state.command(TerminalCommand::ReportMouse(takes_mouse));
-    }
+    state.setup.settings = settings;
     let count = text::plural(server_configs.servers.len(), "server");
     // Warnings about the old contents no longer hold, or are repeated below.
     let names_file = |text: &str| text.contains(file.as_str());

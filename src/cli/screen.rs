@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::{
-    app::{Look, Settings, Setup},
+    app::{Look, Setup},
     cli::{
         CliError, CliResult, Context, Targets, environment::random_bits, host::tunnel, live_session,
     },
@@ -141,8 +141,6 @@ pub(super) fn show(
     options: ScreenOptions,
 ) -> CliResult {
     let able = capabilities(context);
-    let defaults = context.config.as_ref().map(|it| &it.defaults);
-    let takes_mouse = defaults.is_ok_and(|it| it.takes_mouse);
     // The demo ignores the rest of the config.
     if options.is_demo && context.config.is_ok() {
         context.config = Ok(Config::default());
@@ -176,10 +174,7 @@ pub(super) fn show(
         tz: crate::cli::format::time_zone(),
         look,
         readonly: context.global.readonly,
-        settings: Settings {
-            takes_mouse,
-            ..config.take_settings()
-        },
+        settings: config.take_settings(),
         viewer: viewer.as_ref().map(|viewer| viewer.program.to_owned()),
         seed: random_bits(),
     };

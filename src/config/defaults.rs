@@ -9,7 +9,7 @@ use crate::{
 
 /// The keys of `[defaults]`.
 const KEYS: &str = "session, server, protocol, idle_timeout, max_time, color, ascii, motion, \
-                    mouse, keychain, keeper, host";
+                    keychain, keeper, host";
 
 impl Parser<'_> {
     pub(super) fn defaults(&mut self, table: &DeTable<'_>) {
@@ -33,7 +33,6 @@ impl Parser<'_> {
                 "color" => defaults.color = self.one_of(name, value),
                 "ascii" => defaults.ascii = self.boolean(name, value).unwrap_or_default(),
                 "motion" => defaults.no_motion = self.boolean(name, value) == Some(false),
-                "mouse" => defaults.takes_mouse = self.boolean(name, value).unwrap_or_default(),
                 "keychain" => defaults.no_keychain = self.boolean(name, value) == Some(false),
                 "keeper" => defaults.no_keeper = self.boolean(name, value) == Some(false),
                 _ => self.unknown_key(key, "in [defaults]", KEYS),

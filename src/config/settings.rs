@@ -130,7 +130,6 @@ impl Config {
     pub(crate) fn take_settings(&mut self) -> Settings {
         Settings {
             limits: self.default_limits(),
-            takes_mouse: self.defaults.takes_mouse,
             notify: self.notify,
             keys: std::mem::take(&mut self.keys),
         }
@@ -262,8 +261,6 @@ pub(crate) struct Defaults {
     pub(crate) ascii: bool,
     /// `--no-motion`.
     pub(crate) no_motion: bool,
-    /// `mouse = true`: the screen captures the mouse.
-    pub(crate) takes_mouse: bool,
     /// `keychain = false`: tokens are not encrypted with a key from the keychain.
     pub(crate) no_keychain: bool,
     /// `keeper = false`: each process drives the session itself.

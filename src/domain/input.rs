@@ -9,23 +9,10 @@ pub enum UserInput {
     Key(Chord),
     /// Pasted text, with line ends as `\n`; never interpreted as keys.
     Paste(String),
-    /// A mouse action at a column and row, both from 0.
-    Mouse(MouseAction, u16, u16),
     /// The terminal's new size in columns and rows.
     Resize(u16, u16),
     /// The terminal window got the focus.
     FocusGained,
     /// The terminal window lost the focus.
     FocusLost,
-}
-
-/// The mouse actions that longhaul handles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MouseAction {
-    /// The left button went down.
-    Press,
-    /// The wheel turned away from the user.
-    WheelUp,
-    /// The wheel turned toward the user.
-    WheelDown,
 }

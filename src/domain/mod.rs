@@ -71,7 +71,7 @@ pub use header::{HeaderError, check_header};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use if_cut::{CutOutcome, CutReason, IfCut};
-pub use input::{MouseAction, UserInput};
+pub use input::UserInput;
 pub use log_level::LogLevel;
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;

@@ -61,8 +61,6 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     let clock = opening.engine.clock;
     let paths = opening.engine.paths.clone();
     let session_paths = paths.clone();
-    let takes_mouse = opening.setup.settings.takes_mouse;
-    terminal.guard.report_mouse(takes_mouse)?;
     let mut state = State::new(opening.setup);
     let (columns, rows) = input::size(&terminal.guard.tty);
     let is_remote = matches!(opening.engine.role, ProcessRole::Remote(_));

@@ -154,7 +154,6 @@ impl TerminalSurface for Terminal {
             }
             _ if self.pending.is_some() => {}
             TerminalCommand::Redraw => self.screen.clear()?,
-            TerminalCommand::ReportMouse(is_on) => self.guard.report_mouse(is_on)?,
             TerminalCommand::SetTitle(title) => self.screen.send(&osc::title(&title))?,
             TerminalCommand::Bell => self.screen.send(osc::BELL)?,
             TerminalCommand::Notify(words) => {

@@ -33,10 +33,6 @@ const ENTER: &str = "\u{1b}[22;2t\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[?10
 /// Ends a frame that may be half written, then reverses [`ENTER`] and resets attributes.
 const LEAVE: &str =
     "\u{1b}[?2026l\u{1b}[?1004l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l\u{1b}[23;2t";
-/// Reports button presses and the wheel, in SGR encoding. Only if the user wants it, because the terminal then no longer
-/// selects text.
-const MOUSE: &str = "\u{1b}[?1000h\u{1b}[?1006h";
-const NO_MOUSE: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 /// Clears the taskbar progress: none was shown, directly, or through tmux. Sent only if it was set in the same way, because
 /// a terminal that doesn't know the sequence may show it as a notification.
 const CLEAR_PROGRESS: [&str; 3] = [
@@ -67,8 +63,6 @@ static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Locked while a frame is written.
 static WRITE_LOCK: Mutex<()> = Mutex::new(());
-/// Whether to report the mouse while the terminal is taken over.
-static HAS_MOUSE: AtomicBool = AtomicBool::new(false);
 /// An index into [`CLEAR_PROGRESS`].
 static PROGRESS_SHOWN: AtomicUsize = AtomicUsize::new(0);
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
@@ -100,17 +94,6 @@ impl Guard {
     pub fn reenter(&self) -> io::Result<()> {
         leave();
         enter(&self.tty, &self.writer)
-    }
-
-    /// Turns mouse reports on or off. The setting survives [`Guard::reenter`].
-    pub fn report_mouse(&self, is_on: bool) -> io::Result<()> {
-        // Set before writing, so that a concurrent leave turns off what may have been turned on.
-        let was_on = HAS_MOUSE.swap(is_on, Ordering::SeqCst);
-        match (was_on, is_on) {
-            (false, true) => write_frame(MOUSE.as_bytes()),
-            (true, false) => write_frame(NO_MOUSE.as_bytes()),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -149,11 +132,7 @@ fn enter(tty: &Arc<OwnedFd>, writer: &Arc<OwnedFd>) -> io::Result<()> {
     IS_TAKEN.store(true, Ordering::SeqCst);
     let taken = retry_on_intr(|| tcsetattr(tty.as_fd(), OptionalActions::Now, &raw))
         .map_err(io::Error::from)
-        .and_then(|()| write_frame(ENTER.as_bytes()))
-        .and_then(|()| {
-            let is_on = HAS_MOUSE.load(Ordering::SeqCst);
-            write_frame(if is_on { MOUSE.as_bytes() } else { b"" })
-        });
+        .and_then(|()| write_frame(ENTER.as_bytes()));
     if taken.is_err() {
         leave();
     }
@@ -189,9 +168,6 @@ pub fn leave() {
     let mut bytes = String::new();
     let shown = PROGRESS_SHOWN.swap(0, Ordering::SeqCst);
     bytes.push_str(CLEAR_PROGRESS.get(shown).unwrap_or(&""));
-    if HAS_MOUSE.load(Ordering::SeqCst) {
-        bytes.push_str(NO_MOUSE);
-    }
     bytes.push_str(LEAVE);
     // A failure can't be reported, and the modes are restored regardless.
     if wait_writable(tty, Duration::from_millis(LEAVE_TIMEOUT_MS)) {

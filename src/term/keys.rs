@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::domain::{Chord, Key, MouseAction, UserInput};
+use crate::domain::{Chord, Key, UserInput};
 
 const ESC: u8 = 0x1b;
 const CTRL_C: u8 = 0x03;
@@ -133,10 +133,7 @@ fn letter(bytes: &[u8], held: Chord) -> Decoded {
 
 /// `ESC [ parameters last`.
 fn sequence(parameters: &[u8], last: u8) -> Decoded {
-    if let [b'<', report @ ..] = parameters {
-        return Decoded::UserInput(mouse(report, last));
-    }
-    // Responses to terminal queries that another program sent.
+    // Mouse reports and responses to terminal queries, which another program asked for.
     if matches!(parameters.first(), Some(b'<'..=b'?')) {
         return Decoded::UserInput(None);
     }
@@ -159,27 +156,6 @@ fn sequence(parameters: &[u8], last: u8) -> Decoded {
         _ => key_by_final_byte(last, held),
     };
     Decoded::UserInput(input)
-}
-
-/// A mouse report in SGR mode 1006: `button;column;row`, then `M` for a press or `m` for a release.
-fn mouse(report: &[u8], last: u8) -> Option<UserInput> {
-    let mut numbers = report.split(|byte| *byte == b';').map(number);
-    let mut next = || numbers.next().flatten();
-    let (button, column, row) = (next()?, next()?, next()?);
-    // Modifier keys are ignored.
-    let action = match button & !(4 | 8 | 16) {
-        0 => MouseAction::Press,
-        64 => MouseAction::WheelUp,
-        65 => MouseAction::WheelDown,
-        _ => return None,
-    };
-    // The terminal counts from 1.
-    let zero_based = |position: u32| u16::try_from(position.checked_sub(1)?).ok();
-    (last == b'M').then_some(UserInput::Mouse(
-        action,
-        zero_based(column)?,
-        zero_based(row)?,
-    ))
 }
 
 /// The number of a parameter, without any sub-parameters after a colon.
@@ -316,17 +292,11 @@ mod tests {
             ("\u{1b}[I\u{1b}[O", "FocusGained FocusLost"),
             ("\u{1b}[97;5u\u{1b}[13;2u", "ctrl-a shift-enter"),
             ("\u{1b}\u{1b}[A", "esc up"),
+            // Ignored: the mouse, Insert, Super, a query response, a cursor position.
             (
-                "\u{1b}[<0;1;1M\u{1b}[<0;1;1m\u{1b}[<64;80;24M\u{1b}[<69;300;2Mj",
-                "Mouse(Press,0,0) Mouse(WheelUp,79,23) Mouse(WheelDown,299,1) j",
-            ),
-            // Ignored: other buttons, a drag, the horizontal wheel, missing or invalid positions.
-            (
-                "\u{1b}[<2;1;1M\u{1b}[<32;1;1M\u{1b}[<66;1;1M\u{1b}[<0;0;1M\u{1b}[<0;1M\u{1b}[<0;99999;1Mq",
+                "\u{1b}[<0;1;1M\u{1b}[<0;1;1m\u{1b}[2~\u{1b}[1;9A\u{1b}[?62;1c\u{1b}[3;4Rq",
                 "q",
             ),
-            // Ignored: Insert, Super, a query response, a cursor position.
-            ("\u{1b}[2~\u{1b}[1;9A\u{1b}[?62;1c\u{1b}[3;4Rq", "q"),
         ] {
             assert_eq!(
                 read_all(&mut KeyDecoder::default(), &[bytes]).join(" "),

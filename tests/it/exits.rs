@@ -122,9 +122,6 @@ struct Bench {
 impl Bench {
     fn new(url: &str) -> Self {
         let env = TestEnv::new();
-        // One more mode to be taken back.
-        let config = env.path().join("config.toml");
-        write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
         let crunch = env.call_on(url, &["crunch", "steps=100000", "step_ms=100"]);
         let deploy = env.call_on(url, &["deploy", "env=prod", "steps=2", "step_ms=1"]);
         Self {

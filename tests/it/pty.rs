@@ -10,13 +10,12 @@ use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, time::Duration};
 use crate::support::pty::{self, TestEnv, Tui};
 use longhaul::{
     domain::{HistoryEntry, HistoryEvent, Progress, Status, Task, TaskId},
-    store::{ListFilter, Lookup, Paths, Reader, write_atomically},
+    store::{ListFilter, Lookup, Paths, Reader},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
-use vt100::{MouseProtocolEncoding, MouseProtocolMode};
 
 /// A terminal as most are.
 const USUAL: (u16, u16) = (120, 36);
@@ -401,71 +400,6 @@ fn it_stops_and_comes_back_as_the_shell_wants_it() {
     shell.wait_for("to open the list again: `longhaul demo`");
     shell.press("exit 9\r");
     assert_eq!(shell.end().0, 9);
-}
-
-#[test]
-fn captures_the_mouse_only_when_enabled() {
-    let env = TestEnv::serving();
-    let mut tui = open_demo(&env);
-    assert_eq!(
-        mouse(&tui),
-        (MouseProtocolMode::None, MouseProtocolEncoding::Default)
-    );
-    leave(&mut tui);
-    let config = env.path().join("config.toml");
-    write_atomically(&config, b"[defaults]\nmouse = true\n").unwrap();
-    let mut shell = env.open_program("/bin/sh", &["-i"], USUAL);
-    shell.wait_for("$");
-    shell.press(&format!("{} demo\r", pty::program()));
-    let is_on = (MouseProtocolMode::PressRelease, MouseProtocolEncoding::Sgr);
-    let click = |shell: &mut Tui, words: &str| {
-        let text = shell.text();
-        let mut lines = text.lines().enumerate();
-        let (row, line) = lines.find(|(_, line)| line.contains(words)).unwrap();
-        let column = line.split(words).next().unwrap().chars().count();
-        shell.press(&format!(
-            "\u{1b}[<0;{0};{1}M\u{1b}[<0;{0};{1}m",
-            column + 1,
-            row + 1
-        ));
-    };
-    for name in ["customers of 2026", "the whole archive"] {
-        shell.wait_for_line(&["the whole archive", "continues"]);
-        assert_eq!(mouse(&shell), is_on);
-        // A press on the row that is chosen already would open it.
-        let text = shell.text();
-        if !text
-            .lines()
-            .any(|line| line.contains('▸') && line.contains(name))
-        {
-            click(&mut shell, name);
-        }
-        shell.wait_for_line(&["▸", name]);
-        click(&mut shell, "Resume");
-        shell.wait_for("[Resume]");
-        click(&mut shell, "Now");
-        shell.wait_for("[Now]");
-        shell.press("\u{1a}");
-        shell.wait_for("Stopped");
-        assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
-        shell.press("clear; fg\r");
-    }
-    shell.wait_for_line(&["the whole archive", "continues"]);
-    assert_eq!(mouse(&shell), is_on);
-    shell.press("\u{3}\u{3}");
-    shell.wait_for("to open the list again: `longhaul demo`");
-    assert_eq!(mouse(&shell).0, MouseProtocolMode::None);
-    shell.press("exit 9\r");
-    assert_eq!(shell.end().0, 9);
-}
-
-/// What the terminal was told to report of the mouse.
-fn mouse(tui: &Tui) -> (MouseProtocolMode, MouseProtocolEncoding) {
-    let screen = tui.screen();
-    (
-        screen.mouse_protocol_mode(),
-        screen.mouse_protocol_encoding(),
-    )
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(in crate::app) fn step(state: &mut State, by: isize) {
 }
 
 /// How many rows a pane has.
-pub(super) fn pane_lines(state: &State, pane: Pane) -> usize {
+fn pane_lines(state: &State, pane: Pane) -> usize {
     match pane {
         Pane::Tasks => state.list.rows.len(),
         Pane::Tools => {

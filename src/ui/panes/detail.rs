@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use ratatui::{
     layout::Constraint,
-    text::{Line, Text},
-    widgets::{Cell, Row, Sparkline, Tabs},
+    text::{Line, Span, Text},
+    widgets::{Cell, Row, Sparkline},
 };
 
 use super::{
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     app::{
-        Action, Focus, State, Tab, TaskRow, detail_margin, has_life, lane_of, retry_phrase,
-        server_needs, tabs, until_phrase, waits,
+        Action, Focus, State, Tab, TaskRow, has_life, lane_of, retry_phrase, server_needs,
+        until_phrase, waits,
     },
     domain::{Caller, Connectivity, Elicitation, Question, Stamp, Status, Task, Wall, text},
     ui::{Region, Role, wrap::wrap},
@@ -29,8 +29,9 @@ pub(in crate::ui) fn detail(region: &mut Region<'_>, state: &State, now: Stamp) 
     let Some(task_row) = state.selected() else {
         return;
     };
-    let margin = detail_margin(region.columns());
     let (columns, rows) = (region.columns(), region.rows());
+    // Aligns with the list on a wide screen.
+    let margin = u16::from(columns >= 100);
     let mut pane = region.region(margin, 0, columns.saturating_sub(2 * margin), rows);
     border(&mut pane, state, task_row);
     let (columns, rows) = (pane.columns(), pane.rows());
@@ -49,11 +50,19 @@ fn border(pane: &mut Region<'_>, state: &State, task_row: &TaskRow) {
     let role = if has_focus { Role::Focus } else { Role::Border };
     let line = || theme.span(theme.glyphs.line, Role::Border);
     let id = format!(" {} ", task_row.view.task.id);
-    let title = Line::from(vec![theme.span(id, Role::Strong), line()]);
-    let columns = pane.columns();
-    let tabs = tabs(state, columns);
-    let begin = tabs.first().map_or(0, |(_, span, _)| span.start);
-    let end = tabs.last().map_or(0, |(_, span, _)| span.end) + 1;
+    let mut title = Line::from(vec![theme.span(id, Role::Strong), line(), Span::raw(" ")]);
+    let columns = usize::from(pane.columns());
+    for tab in Tab::ALL {
+        let label = tab.label();
+        if *tab == state.detail.tab {
+            title.push_span(theme.span(format!("[{label}]"), Role::Focus));
+        } else if columns >= 64 {
+            title.push_span(theme.span(label, Role::Plain));
+        } else {
+            continue;
+        }
+        title.push_span(Span::raw(" "));
+    }
     let [before, after, zoom] =
         [Action::PreviousTab, Action::NextTab, Action::Zoom].map(|it| state.key(it));
     let word = if state.detail.is_zoomed {
@@ -62,24 +71,13 @@ fn border(pane: &mut Region<'_>, state: &State, task_row: &TaskRow) {
         "zoom"
     };
     let hint = format!(" {before} {after} tab  {zoom} {word} ");
+    let has_room = title.width() + text::width(&hint) + 3 < columns;
     let mut block = pane.block(role).title(title);
-    if usize::from(end) + text::width(&hint) + 2 < usize::from(columns) {
+    if has_room {
         let hint = Line::from(vec![theme.span(hint, Role::Dim), line()]);
         block = block.title(hint.right_aligned());
     }
     pane.render(block);
-    let selected = tabs.iter().position(|(tab, ..)| *tab == state.detail.tab);
-    let widget = Tabs::new(tabs.into_iter().map(|(.., title)| title))
-        .select(selected)
-        .style(theme.style(Role::Plain))
-        .highlight_style(theme.style(Role::Focus))
-        .padding("", "")
-        .divider(" ");
-    // With a blank before the first tab and after the last one.
-    pane.put(begin.saturating_sub(1), 0, " ");
-    pane.put(end.saturating_sub(1), 0, " ");
-    let mut region = pane.region(begin, 0, end.saturating_sub(begin + 1), 1);
-    region.render(widget);
 }
 
 /// The columns of the labels in the Now tab.

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::super::{labels, spans::pad_to};
 use crate::{
-    app::{Action, State, server_needs, servers_shown, task_offer},
+    app::{Action, State, server_needs, task_offer},
     domain::{LinkState, ServerView, Stamp, text},
     ui::{Region, Role, wrap::wrap_to},
 };
@@ -35,7 +35,8 @@ pub(in crate::ui) fn servers(region: &mut Region<'_>, state: &State, now: Stamp)
     }
     let columns = region.columns();
     let cursor = state.cursors[1].min(state.servers.len().saturating_sub(1));
-    let (fitting, first) = servers_shown(region.rows(), cursor);
+    let fitting = usize::from(region.rows().saturating_sub(2) / ROWS).max(1);
+    let first = (cursor + 1).saturating_sub(fitting);
     let shown = state.servers.iter().enumerate().skip(first).take(fitting);
     for ((index, server), slot) in shown.zip(0_u16..) {
         let y = 2 + slot * ROWS;

@@ -5,7 +5,7 @@ use ratatui::text::Line;
 
 use super::{super::spans::pad_to, list::if_cut_role};
 use crate::{
-    app::{Action, State, tools_shown},
+    app::{Action, State},
     domain::{ArgumentSpec, IfCut, ServerName, Tool, text},
     ui::{Region, Role, wrap::wrap},
 };
@@ -54,8 +54,14 @@ pub(in crate::ui) fn tools(region: &mut Region<'_>, state: &State) {
     let (columns, rows) = (region.columns(), region.rows());
     let split = columns >= 90;
     let cursor = state.cursors[0].min(list.len().saturating_sub(1));
-    let (list_rows, left, above) = tools_shown((columns, rows), cursor);
+    // The description of the selected tool is beside the list, or below it on a narrow screen.
+    let (list_rows, left) = if split {
+        (rows.saturating_sub(2), columns * 2 / 5)
+    } else {
+        (rows.saturating_sub(2) / 2, columns)
+    };
     let available = usize::from(list_rows).max(1);
+    let above = (cursor + 1).saturating_sub(available);
     let [up, down] = theme.glyphs.arrows;
     let below = list.len().saturating_sub(above + available);
     let hidden = [(above, up), (below, down)].into_iter();

@@ -6,7 +6,6 @@ mod behaviour;
 #[cfg(test)]
 mod list;
 #[cfg(test)]
-mod mouse;
 #[cfg(test)]
 mod pictures;
 #[cfg(test)]

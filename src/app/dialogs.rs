@@ -15,7 +15,7 @@ pub(super) mod menu;
 pub(super) mod menu_keys;
 pub(super) mod page;
 pub(super) mod palette;
-mod part;
+pub(super) mod part;
 pub(super) mod question;
 mod quit;
 pub(super) mod repeat;

@@ -33,8 +33,6 @@ pub struct Setup {
     pub readonly: bool,
     /// What can change while the screen is open.
     pub settings: Settings,
-    /// The program that opens files on this desktop, e.g. `xdg-open`.
-    pub viewer: Option<String>,
     /// Random seed for the ids of new tasks.
     pub seed: u64,
 }
@@ -51,7 +49,6 @@ impl Default for Setup {
             look: Look::default(),
             readonly: false,
             settings: Settings::default(),
-            viewer: None,
             seed: 0,
         }
     }
@@ -221,14 +218,6 @@ pub enum Command {
         what: SaveContent,
         /// The path as the user typed it.
         path: String,
-    },
-    /// Write a private copy of one part of a result and open it with the desktop's viewer; the user has agreed. Responds
-    /// as [`Command::Save`] does.
-    OpenPart {
-        /// The task.
-        task: TaskId,
-        /// The index of the part.
-        part: usize,
     },
     /// Exit the program.
     Quit(ExitNote),

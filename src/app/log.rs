@@ -76,7 +76,7 @@ fn lines_of(entry: HistoryEntry) -> Vec<HistoryEntry> {
     data.trim_end().split('\n').map(with).collect()
 }
 
-/// The most parts of a result that can be saved or opened on the screen; the command line can save any.
+/// The most parts of a result that can be saved on the screen; the command line can save any.
 const MAX_PARTS: usize = 1_000;
 
 /// A part of a result, with what is needed to save or open it.
@@ -90,17 +90,10 @@ pub struct ResultPart {
     pub link: Option<UrlPreview>,
     /// The file extension to save it with.
     pub extension: &'static str,
-    /// Why it can't be opened in another program.
-    pub why_not: Option<String>,
 }
 
 impl ResultPart {
     fn of(number: usize, block: &ContentBlock<'_>) -> Self {
-        let why_not = match block {
-            ContentBlock::Media(media) => media.opens_as().err().map(|error| error.to_string()),
-            ContentBlock::Link(_) => None,
-            _ => Some("text can only be saved".to_owned()),
-        };
         let link = match block {
             ContentBlock::Link(link) => Some(UrlPreview::parse(link.uri)),
             _ => None,
@@ -110,7 +103,6 @@ impl ResultPart {
             description: block.message(),
             link,
             extension: block.extension(),
-            why_not,
         }
     }
 }

@@ -11,10 +11,7 @@ use crate::{
     domain::{ServerConfigs, ServerRef, SessionRequest, TaskId, text},
     engine::{Host, Options, ProcessRole, SessionPurpose},
     shell::{Opening, ServiceOptions, open as open_shell},
-    term::{
-        browser::{Browser, Viewer},
-        caps::Capabilities,
-    },
+    term::{browser::Browser, caps::Capabilities},
 };
 
 /// What differs between the commands that open the TUI.
@@ -158,7 +155,6 @@ pub(super) fn show(
     let notices = notices.chain(std::mem::take(&mut config.notices));
     let notices = notices.chain(options.notices.clone()).collect();
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
-    let viewer = Viewer::find(variable);
     let look = Look {
         colour: able.colour,
         theme: config.theme.unwrap_or_default(),
@@ -175,7 +171,6 @@ pub(super) fn show(
         look,
         readonly: context.global.readonly,
         settings: config.take_settings(),
-        viewer: viewer.as_ref().map(|viewer| viewer.program.to_owned()),
         seed: random_bits(),
     };
     let opening = Opening {
@@ -188,7 +183,6 @@ pub(super) fn show(
             config_mark: context.config_mark,
             given: super::export::cli_secrets(context),
             browser: Browser::find(None, variable),
-            viewer,
         },
         notices,
         setup,

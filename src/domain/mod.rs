@@ -88,7 +88,7 @@ pub use request::{
 pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
 };
-pub use saved::{OpenError, Saved, SavedRead};
+pub use saved::{Saved, SavedRead};
 pub use schema::{ArgumentCheck, PathSegment, UnusableSchema, ValidationError, path_label};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall, millis};

@@ -1,8 +1,6 @@
-//! The content blocks of a result (CallToolResult): their descriptions, their bytes, and which of them another program
-//! may open.
+//! The content blocks of a result (CallToolResult): their descriptions and their bytes.
 //!
-//! Must not know of files or screens. Invariant: a media type from the server is trusted only if the bytes begin with
-//! the signature of that type.
+//! Must not know of files or screens.
 
 use std::borrow::Cow;
 
@@ -138,13 +136,13 @@ impl<'v> ContentBlock<'v> {
         match self {
             Self::Text { mime, .. } if is_markdown_type(mime) => "md",
             Self::Text { .. } => "txt",
-            Self::Media(media) => media.file_type().map_or("bin", |(_, it, _)| it),
+            Self::Media(media) => media.extension(),
             Self::Link(_) | Self::Other(_) => "json",
         }
     }
 }
 
-/// Why a content block can't be saved or opened.
+/// Why a content block can't be saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
     /// It is a link.
@@ -153,12 +151,6 @@ pub enum ContentError {
     /// Its data can't be decoded.
     #[error("its data is not valid base64")]
     NotBase64,
-    /// Its type is not handed to other programs.
-    #[error("only common image and audio types can be opened; save it instead")]
-    NotOpened,
-    /// Its bytes don't match its media type.
-    #[error("its data is not {0}")]
-    OtherData(&'static str),
 }
 
 /// The element of `content` at `index` in the JSON of a result; parses only that one.
@@ -208,26 +200,18 @@ impl Media<'_> {
         listed(&[self.uri, mime, &text::bytes(self.size())])
     }
 
-    /// Its entry in the list of types that may be opened.
-    fn file_type(&self) -> Option<&'static FileType> {
+    fn extension(&self) -> &'static str {
         let (kind, _) = self.mime.split_once(';').unwrap_or((self.mime, ""));
-        let kind = kind.trim().to_ascii_lowercase();
-        FILE_TYPES.iter().find(|(mime, ..)| *mime == kind)
-    }
-
-    /// The extension of the file that is handed to another program. Only for images and audio whose bytes match their
-    /// type.
-    ///
-    /// # Errors
-    /// [`ContentError::NotOpened`] and [`ContentError::OtherData`].
-    pub fn opens_as(&self) -> Result<&'static str, ContentError> {
-        let (mime, extension, matches) = self.file_type().ok_or(ContentError::NotOpened)?;
-        let head = self.data.get(..64.min(self.data.len() / 4 * 4));
-        let head = head.and_then(base64::decode_base64);
-        if head.is_some_and(|head| matches(&head)) {
-            Ok(extension)
-        } else {
-            Err(ContentError::OtherData(mime))
+        match kind.trim().to_ascii_lowercase().as_str() {
+            "image/png" => "png",
+            "image/jpeg" => "jpg",
+            "image/gif" => "gif",
+            "image/webp" => "webp",
+            "audio/wav" => "wav",
+            "audio/mpeg" => "mp3",
+            "audio/ogg" => "ogg",
+            "audio/flac" => "flac",
+            _ => "bin",
         }
     }
 }
@@ -253,33 +237,6 @@ fn listed(parts: &[&str]) -> String {
 
 fn string_field<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// What another program may open: a type, its extension, and whether the first bytes are those of this type, because some
-/// programs trust them rather than the extension. None of them can contain code or load a page.
-type FileType = (&'static str, &'static str, fn(&[u8]) -> bool);
-
-const FILE_TYPES: &[FileType] = &[
-    ("image/png", "png", |bytes| {
-        bytes.starts_with(b"\x89PNG\r\n\x1a\n")
-    }),
-    ("image/jpeg", "jpg", |bytes| {
-        bytes.starts_with(&[0xff, 0xd8, 0xff])
-    }),
-    ("image/gif", "gif", |bytes| {
-        bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a")
-    }),
-    ("image/webp", "webp", |bytes| is_riff(bytes, *b"WEBP")),
-    ("audio/wav", "wav", |bytes| is_riff(bytes, *b"WAVE")),
-    ("audio/mpeg", "mp3", |bytes| {
-        bytes.starts_with(b"ID3") || matches!(bytes, [0xff, second, ..] if second & 0xe0 == 0xe0)
-    }),
-    ("audio/ogg", "ogg", |bytes| bytes.starts_with(b"OggS")),
-    ("audio/flac", "flac", |bytes| bytes.starts_with(b"fLaC")),
-];
-
-fn is_riff(bytes: &[u8], kind: [u8; 4]) -> bool {
-    bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(&kind)
 }
 
 #[cfg(test)]
@@ -316,24 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn opens_only_images_and_audio_with_matching_bytes() {
-        let opens = |mime: &str, bytes: &[u8]| media(&image(mime, bytes)).opens_as();
-        assert_eq!(opens("image/png", PNG), Ok("png"));
-        assert_eq!(opens("IMAGE/PNG; x=y", PNG), Ok("png"));
-        for mime in [
-            "text/html",
-            "image/svg+xml",
-            "application/x-sh",
-            "application/x-desktop",
-            "application/pdf",
-            "",
-            "image/png/../../x",
+    fn names_files_by_known_media_types_only() {
+        for (mime, extension) in [
+            ("image/png", "png"),
+            ("IMAGE/PNG; x=y", "png"),
+            ("audio/mpeg", "mp3"),
+            ("text/html", "bin"),
+            ("image/png/../../x", "bin"),
+            ("", "bin"),
         ] {
-            assert!(opens(mime, PNG).is_err(), "{mime}");
-        }
-        for bytes in [&b"<html><script>"[..], b"#!/bin/sh\n", b"", b"\x7fELF"] {
-            assert!(opens("image/png", bytes).is_err());
-            assert!(opens("audio/wav", bytes).is_err());
+            let block = image(mime, PNG);
+            assert_eq!(ContentBlock::parse(&block).extension(), extension, "{mime}");
         }
     }
 

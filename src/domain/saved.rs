@@ -53,16 +53,6 @@ pub enum Saved {
     Result(Option<String>),
     /// To [`SavedRead::Traffic`].
     Traffic(Vec<TrafficEntry>),
-    /// To [`SavedRead::Part`]: it as a file.
-    Part {
-        /// Its bytes in base64.
-        base64: String,
-        /// The extension with which another program may open it.
-        opens_as: Result<String, OpenError>,
-    },
+    /// To [`SavedRead::Part`]: its bytes in base64.
+    Part(String),
 }
-
-/// Why no program may open a part, as the machine with the session file says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{0}")]
-pub struct OpenError(pub String);

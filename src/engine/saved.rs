@@ -1,9 +1,7 @@
 //! Reads the session file for a screen, on the machine where the file is.
 
 use crate::{
-    domain::{
-        ContentBlock, ContentError, OpenError, Saved, SavedRead, TaskId, base64, content_element,
-    },
+    domain::{ContentBlock, ContentError, Saved, SavedRead, TaskId, base64, content_element},
     store::{Paths, Reader, StoreError, TraceReader},
 };
 
@@ -86,16 +84,7 @@ fn part_of(paths: &Paths, task: &TaskId, part: usize) -> Result<Saved, ReadError
         .as_deref()
         .and_then(|json| content_element(json, part))
         .ok_or(ReadError::NoPart)?;
-    let block = ContentBlock::parse(&block);
-    let opens_as = match &block {
-        ContentBlock::Media(media) => media
-            .opens_as()
-            .map(str::to_owned)
-            .map_err(|error| error.to_string()),
-        _ => Err("this type can't be opened; save it instead".to_owned()),
-    };
-    Ok(Saved::Part {
-        base64: base64(&block.contents()?),
-        opens_as: opens_as.map_err(OpenError),
-    })
+    Ok(Saved::Part(base64(
+        &ContentBlock::parse(&block).contents()?,
+    )))
 }

@@ -3,15 +3,12 @@
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    fs::{File, Permissions},
-    io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
 use secrecy::SecretString;
-use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::Services;
@@ -19,13 +16,13 @@ use crate::{
     app::{Command, Event, SaveContent},
     config::{self, FileMark, consent, import},
     domain::{
-        OpenError, RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent,
-        SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall,
-        decode_base64, locked, text,
+        RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent, SessionOutcome,
+        SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
+        locked, text,
     },
     engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
-    term::browser::{Browser, Viewer},
+    term::browser::Browser,
 };
 
 /// Settled tasks of the first frame; the session brings the rest.
@@ -76,8 +73,6 @@ pub struct ServiceOptions {
     pub given: Vec<SecretString>,
     /// Opens pages, if there is a browser.
     pub browser: Option<Browser>,
-    /// Opens files, if there is a desktop.
-    pub viewer: Option<Viewer>,
 }
 
 /// The session, its file, the configuration and the demo server.
@@ -89,10 +84,6 @@ pub(super) struct SessionServices {
     /// The configuration file as it was last read. Each read holds it, so that reads follow one another.
     config_mark: Arc<Mutex<FileMark>>,
     clock: Clock,
-    /// The directory of copies that other programs opened; removed with this.
-    copies: Option<TempDir>,
-    /// How many copies were made.
-    copied: u64,
     sender: mpsc::Sender<Event>,
     receiver: mpsc::Receiver<Event>,
     received: Vec<Event>,
@@ -100,8 +91,8 @@ pub(super) struct SessionServices {
     opening: Vec<SessionRequestId>,
     /// Whether the session file is on another machine.
     is_remote: bool,
-    /// What was asked of the other machine, by request.
-    reads: BTreeMap<SessionRequestId, (SavedRead, Option<PartUse>)>,
+    /// What was asked of the other machine, by request, and the file to save it to.
+    reads: BTreeMap<SessionRequestId, (SavedRead, Option<PathBuf>)>,
     reads_asked: u64,
 }
 
@@ -122,8 +113,6 @@ impl SessionServices {
             config_mark: Arc::new(Mutex::new(options.config_mark)),
             options,
             clock,
-            copies: None,
-            copied: 0,
             sender,
             receiver,
             received: Vec::new(),
@@ -173,33 +162,19 @@ impl SessionServices {
         self.in_background(move || [work().map_or_else(failed, Event::Succeeded)]);
     }
 
-    /// Reads a part of a result, here or on the other machine, and uses it.
-    fn use_part(&mut self, task: &TaskId, part: usize, use_: PartUse) {
-        let task = task.clone();
-        let read = SavedRead::Part { task, part };
-        if self.is_remote {
-            return self.ask_to_read(read, Some(use_));
-        }
-        let paths = self.paths.clone();
-        self.in_background_with_message(move || {
-            let part = read_saved(&paths, &read)?;
-            use_.carry_out(part)
-        });
-    }
-
     /// Asks the other end of the tunnel to read the session file.
-    fn ask_to_read(&mut self, read: SavedRead, use_: Option<PartUse>) {
+    fn ask_to_read(&mut self, read: SavedRead, file: Option<PathBuf>) {
         let ask = FIRST_READ + self.reads_asked;
         self.reads_asked += 1;
         self.session
             .ask_as(&self.subscription, ask, SessionRequest::Read(read.clone()));
-        self.reads.insert(ask, (read, use_));
+        self.reads.insert(ask, (read, file));
     }
 
     /// The events of an answer to [`Self::ask_to_read`].
     fn answered(
         &self,
-        (read, use_): (SavedRead, Option<PartUse>),
+        (read, file): (SavedRead, Option<PathBuf>),
         outcome: SessionOutcome,
     ) -> Vec<Event> {
         let saved = match outcome {
@@ -207,10 +182,10 @@ impl SessionServices {
             Ok(_) => Err(ServiceError::OtherAnswer),
             Err(error) => Err(error.into()),
         };
-        let Some(use_) = use_ else {
+        let Some(file) = file else {
             return events_of(read, saved);
         };
-        self.in_background_with_message(move || use_.carry_out(saved?));
+        self.in_background_with_message(move || write_part(saved?, &file));
         Vec::new()
     }
 }
@@ -230,48 +205,19 @@ enum ServiceError {
     OtherAnswer,
     #[error("it was corrupted in transit")]
     DamagedPart,
-    /// No program may open the part.
-    #[error(transparent)]
-    NotOpened(#[from] OpenError),
-    #[error("no desktop was found")]
-    NoDesktop,
-    #[error("could not make a copy: {}", text::os_error(.0))]
-    Copy(io::Error),
-    #[error("could not open it: {}", text::os_error(.0))]
-    Open(io::Error),
     #[error("could not write {}: {}", file.display(), text::os_error(error))]
     Write { file: PathBuf, error: io::Error },
     #[error("the task is on another machine; use `longhaul export` there")]
     OtherMachine,
 }
 
-/// What to do with a block of a result.
-enum PartUse {
-    /// It is written to this file, which must not exist.
-    Save(PathBuf),
-    /// It is copied to this file, with an extension, and opened with this program.
-    Open(PathBuf, Viewer),
-}
-
-impl PartUse {
-    /// Returns the message for the user.
-    fn carry_out(self, part: Saved) -> Result<String, ServiceError> {
-        let Saved::Part { base64, opens_as } = part else {
-            return Err(ReadError::NoPart.into());
-        };
-        let bytes = decode_base64(&base64).ok_or(ServiceError::DamagedPart)?;
-        match self {
-            Self::Save(file) => write_new(&file, &bytes),
-            Self::Open(copy, viewer) => {
-                // Checked again, because this is what is opened.
-                let copy = copy.with_extension(opens_as?);
-                let write = || File::create_new(&copy)?.write_all(&bytes);
-                write().map_err(ServiceError::Copy)?;
-                viewer.open_and_wait(&copy).map_err(ServiceError::Open)?;
-                Ok(format!("opened with {}", viewer.program))
-            }
-        }
-    }
+/// Writes a block of a result to a file that must not exist. Returns the message for the user.
+fn write_part(part: Saved, file: &Path) -> Result<String, ServiceError> {
+    let Saved::Part(base64) = part else {
+        return Err(ReadError::NoPart.into());
+    };
+    let bytes = decode_base64(&base64).ok_or(ServiceError::DamagedPart)?;
+    write_new(file, &bytes)
 }
 
 /// Writes a file that must not exist. Returns the message for the user.
@@ -331,7 +277,6 @@ impl Services for SessionServices {
             Command::Approve { server, digest } => self.consent(server, Some(digest)),
             Command::OpenPage(url) => self.open_page(url),
             Command::Save { task, what, path } => self.save(&task, what, &path),
-            Command::OpenPart { task, part } => self.open_part(&task, part),
             Command::Terminal(_) | Command::Quit(_) => {}
         }
         Vec::new()
@@ -382,7 +327,14 @@ impl SessionServices {
         // An absolute path, so that the message helps anywhere.
         let file = std::path::absolute(&file).unwrap_or(file);
         if let SaveContent::Part(part) = what {
-            return self.use_part(task, part, PartUse::Save(file));
+            let task = task.clone();
+            let read = SavedRead::Part { task, part };
+            if self.is_remote {
+                return self.ask_to_read(read, Some(file));
+            }
+            let paths = self.paths.clone();
+            return self
+                .in_background_with_message(move || write_part(read_saved(&paths, &read)?, &file));
         }
         let (paths, task) = (self.paths.clone(), task.clone());
         let (export, given) = (self.options.export, self.options.given.clone());
@@ -394,30 +346,6 @@ impl SessionServices {
             let text = export(&paths, &task, now, &given)?;
             write_new(&file, text.as_bytes())
         });
-    }
-
-    /// Opens a private copy of a block of a result with the viewer; an event reports the outcome later.
-    fn open_part(&mut self, task: &TaskId, part: usize) {
-        let Some(viewer) = self.options.viewer.clone() else {
-            return self.in_background_with_message(|| Err(ServiceError::NoDesktop));
-        };
-        // Readable by this user only.
-        let make = || {
-            tempfile::Builder::new()
-                .prefix("longhaul-")
-                .permissions(Permissions::from_mode(0o700))
-                .tempdir()
-        };
-        let dir = match self.copies.take().map_or_else(make, Ok) {
-            Ok(dir) => dir,
-            Err(error) => {
-                return self.in_background_with_message(|| Err(ServiceError::Copy(error)));
-            }
-        };
-        self.copied += 1;
-        let copy = dir.path().join(format!("{task}-{}", self.copied));
-        self.copies = Some(dir);
-        self.use_part(task, part, PartUse::Open(copy, viewer));
     }
 
     /// Looks whether the configuration has changed, or reads it `force`; what it says now is an event later.

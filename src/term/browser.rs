@@ -1,13 +1,11 @@
-//! Opens a web page in the user's browser, and a file, such as part of a result, with the desktop's default program.
+//! Opens a web page in the user's browser.
 //!
-//! Invariant: the browser gets only http and https URLs and the other program a path that longhaul made, each as a single
-//! argument and without a shell.
+//! Invariant: the browser gets only http and https URLs, each as a single argument and without a shell.
 
 use std::{
     io,
     os::unix::process::CommandExt as _,
-    path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use url::Url;
@@ -42,7 +40,11 @@ impl Browser {
     pub fn open_and_wait(&self, page: &str) -> io::Result<()> {
         let page = Url::parse(page).map_err(io::Error::other)?;
         let status = self.start(&page, None)?.wait()?;
-        succeeded(status, "the browser command")
+        if status.success() {
+            return Ok(());
+        }
+        let why = format!("the browser command failed: {status}");
+        Err(io::Error::other(why))
     }
 
     /// Opens a page without waiting. The URL replaces `%s` in the command, or is the last argument. `hidden_variable` is
@@ -78,29 +80,17 @@ impl Browser {
         if let Some(name) = hidden_variable {
             process.env_remove(name);
         }
-        start_apart(&mut process)
+        // In a process group of its own, so that a terminal program can't take over this terminal.
+        process
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
     }
 }
 
-/// Starts a program in a process group of its own, so that a terminal program can't take over this terminal.
-fn start_apart(program: &mut Command) -> io::Result<Child> {
-    program
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-}
-
-/// Fails if the command did.
-fn succeeded(status: ExitStatus, command: &str) -> io::Result<()> {
-    if status.success() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("{command} failed: {status}")))
-}
-
-/// The desktop's command that opens files and URLs; `None` over SSH or without a display.
+/// The desktop's command that opens URLs; `None` over SSH or without a display.
 fn desktop_opener(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let has = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let is_remote = ["SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"].iter().any(has);
@@ -111,32 +101,6 @@ fn desktop_opener(variable: impl Fn(&str) -> Option<String>) -> Option<&'static 
         "xdg-open"
     };
     (has_display && !is_remote).then_some(opener)
-}
-
-/// A program that opens files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Viewer {
-    /// The name of the program.
-    pub program: &'static str,
-}
-
-impl Viewer {
-    /// The desktop's opener; `None` over SSH or without a display.
-    pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        desktop_opener(variable).map(|program| Self { program })
-    }
-
-    /// Opens a file and waits until the program exits.
-    ///
-    /// # Errors
-    /// The program can't be started or fails, or the path is relative and could be taken for an option.
-    pub fn open_and_wait(&self, file: &Path) -> io::Result<()> {
-        if !file.is_absolute() {
-            return Err(io::Error::other("the path is not absolute"));
-        }
-        let status = start_apart(Command::new(self.program).arg(file))?.wait()?;
-        succeeded(status, self.program)
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Results that are more than text: saved and opened byte for byte, and nothing opened without a yes.
+//! Results that are more than text, saved byte for byte.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -6,9 +6,9 @@
     reason = "a test fails by panicking, its helpers too, and writes a script of its own"
 )]
 
-use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+use std::{fs, net::SocketAddr, path::Path};
 
-use crate::support::pty::{self, TestEnv};
+use crate::support::pty::TestEnv;
 use crate::support::{
     program::{Ran, Running, program, run},
     server,
@@ -97,53 +97,21 @@ fn a_part_of_a_result_is_named_and_saved_byte_for_byte() {
 }
 
 #[test]
-fn opens_a_private_copy_after_approval_and_removes_it_at_exit() {
+fn saves_a_block_from_the_screen() {
     let env = TestEnv::new();
-    let state = env.path();
-    let id = called(state);
-    // What the desktop would be: it keeps what it was given, and says where that was.
-    let bin = state.join("bin");
-    fs::create_dir(&bin).unwrap();
-    let seen = state.join("seen");
-    let fake = bin.join("xdg-open");
-    let script = format!(
-        "#!/bin/sh\ncp \"$1\" '{0}.png'\nstat -c %a \"$(dirname \"$1\")\" > '{0}.mode'\nprintf %s \"$#$1\" > '{0}'\n",
-        seen.display()
-    );
-    fs::write(&fake, script).unwrap();
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("PATH={}:/usr/bin:/bin", bin.display());
-    let arguments = [path.as_str(), pty::program()];
-    let mut tui = env.open_with(&[("DISPLAY", ":0")], "/usr/bin/env", &arguments, (100, 30));
+    called(env.path());
+    let mut tui = env.open(&[], (100, 30));
     tui.wait_for("gallery");
     tui.press("\r");
     tui.wait_for("[image/png, 30 B]");
-    // A key that was typed before the dialog could be read is ignored.
-    tui.press("jso");
-    tui.wait_for("runs: xdg-open FILE.png");
-    tui.wait_for("ignored o");
-    tui.watch_for(Duration::from_millis(500));
-    assert!(!seen.exists());
-    tui.press("o");
-    tui.wait_for("opened with xdg-open");
-    let given = fs::read_to_string(&seen).unwrap();
-    let copy = Path::new(given.strip_prefix('1').unwrap());
-    assert_eq!(copy.extension().unwrap(), "png");
-    assert!(
-        copy.file_name().unwrap().to_str().unwrap().starts_with(&id),
-        "{given}"
-    );
-    assert_eq!(fs::read(seen.with_extension("png")).unwrap(), PNG);
-    assert_eq!(
-        fs::read_to_string(seen.with_extension("mode"))
-            .unwrap()
-            .trim(),
-        "700"
-    );
-    assert!(copy.exists());
+    tui.press("js");
+    tui.wait_for("save to");
+    let file = env.path().join("a picture.png");
+    tui.press(&format!("\u{15}{}\r", file.display()));
+    tui.wait_for("saved 30 B to");
+    assert_eq!(fs::read(&file).unwrap(), PNG);
     tui.press("qq");
     assert_eq!(tui.end().0, 0);
-    assert!(!copy.exists());
 }
 
 /// A server that cuts every text of its own inside an emoji; its one tool answers with `result` as it is written here.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Command, Consent, ResultPart, SaveContent},
+    app::{Command, Consent},
     domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
@@ -43,23 +43,13 @@ pub enum Menu {
     },
     /// Approve what the configuration would send to a server or start.
     Consent(ServerName, Box<Consent>),
-    /// Save or open a part of a result.
-    Part {
-        /// The task.
-        task: TaskId,
-        /// The part.
-        part: Box<ResultPart>,
-    },
 }
 
 impl Menu {
     /// Whether it is about this task, and has nothing left to act on once the task is erased.
     pub(in crate::app) fn is_about(&self, id: &TaskId) -> bool {
         match self {
-            Self::StopNow(task)
-            | Self::WhatNow(task)
-            | Self::Copy(task)
-            | Self::Part { task, .. } => task == id,
+            Self::StopNow(task) | Self::WhatNow(task) | Self::Copy(task) => task == id,
             Self::Cancel(tasks) => tasks.contains(id),
             Self::Quit { .. } | Self::Fixed(_) | Self::Import { .. } | Self::Consent(..) => false,
         }
@@ -144,22 +134,6 @@ pub enum MenuAction {
         url: String,
         /// The reply to the key.
         reply: String,
-    },
-    /// Ask for the path to save to.
-    SaveAs {
-        /// The tasks.
-        tasks: Vec<TaskId>,
-        /// What to save.
-        what: SaveContent,
-        /// The suggested name of the file, or of the directory for several tasks.
-        name: String,
-    },
-    /// Open a part of a result in the desktop's viewer.
-    OpenPart {
-        /// The task.
-        task: TaskId,
-        /// The index of the part.
-        part: usize,
     },
     /// Open a call form with the task's arguments.
     RunAgain(TaskId),

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{
-        Action, Command, Dialog, Exit, ExitWhen, Field, KeyPress, Menu, MenuAction, Overlay, State,
+        Action, Command, Dialog, Exit, ExitWhen, KeyPress, Menu, MenuAction, State,
         call::repeat,
         quit::{cancel_all_and_quit, quit as quit_now},
         requests::request,
@@ -15,7 +15,7 @@ use crate::{
 
 use super::{
     cancel, consent, copy, import, keys::ignore_early_key, menu::was_readable, page::scrolled,
-    part, quit, stop_now, what_now,
+    quit, stop_now, what_now,
 };
 
 /// What a dialog shows, and what its keys do.
@@ -29,7 +29,6 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
         Menu::Consent(server, consent) => consent::dialog(state, server, consent),
-        Menu::Part { task, part } => part::dialog(state, task, part),
     }
 }
 
@@ -115,15 +114,6 @@ fn run(state: &mut State, action: MenuAction) {
         MenuAction::OpenPage { url, reply } => {
             state.command(Command::OpenPage(url));
             state.reply(reply);
-        }
-        MenuAction::SaveAs { tasks, what, name } => state.dialogs.stack.push(Overlay::SaveAs {
-            field: Field::new(name),
-            tasks,
-            what,
-        }),
-        MenuAction::OpenPart { task, part } => {
-            state.command(Command::OpenPart { task, part });
-            state.reply("opening it");
         }
         MenuAction::RunAgain(id) => run_again(state, &id, Vec::new()),
         MenuAction::Repeat { is_unchecked } => repeat(state, is_unchecked),

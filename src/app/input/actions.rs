@@ -7,7 +7,7 @@ use super::{
         Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SearchStep, SortKey,
         State, TerminalCommand,
         availability::{part_here, why_not},
-        dialogs::{edit, inject_fault, question::open_question, save_as::ask_for_path},
+        dialogs::{edit, inject_fault, part, question::open_question, save_as::ask_for_path},
         grouping::next_of,
         keymap::{Action, Binding},
         lanes,
@@ -253,8 +253,7 @@ fn open_layer(state: &mut State, action: Action) -> bool {
         Action::SaveOrOpenPart => {
             if let (Some(task), Some(part)) = (state.list.cursor.clone(), part_here(state).cloned())
             {
-                let part = Box::new(part);
-                state.dialogs.open_menu(Menu::Part { task, part });
+                part::open(state, task, &part);
             }
         }
         Action::AddServer => add_server(state),

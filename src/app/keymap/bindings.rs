@@ -99,7 +99,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines").of_task(),
     bind(Action::Wrap, &["w"], TASK, "wrap", "wrap", "wrap long lines"),
     bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown").of_task(),
-    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save or open the selected block of the result (asks first)").of_task(),
+    bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save the selected block of the result, or open a link (asks first)").of_task(),
     bind(Action::Times, &["T"], TASK, "times", "times", "show or hide times in the log"),
     bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "show the tasks"),
     bind(Action::ShowTools, &["2"], PANES, "tools", "tools", "show the tools of a server"),

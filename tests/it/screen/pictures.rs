@@ -152,7 +152,6 @@ const SCENES: &[Scene] = &[
     }),
     ("dialog_part", |size, look| {
         let mut screen = Screen::morning(size, look);
-        screen.state.setup.viewer = Some("xdg-open".to_owned());
         screen.go_to("c5b8yp").keys("enter");
         screen.event(result_read(id("c5b8yp"), r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"}]}"#));
         screen.keys("s");

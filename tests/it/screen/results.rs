@@ -255,73 +255,21 @@ fn sent(screen: &Screen) -> Vec<Command> {
 
 fn with_parts(keys: &str) -> Screen {
     let mut screen = with_result(WIDE, PARTS);
-    screen.state.setup.viewer = Some("xdg-open".to_owned());
     screen.keys(keys);
     screen.todo.clear();
     screen
 }
 
 #[test]
-fn opens_an_image_only_after_showing_the_command() {
+fn saves_a_part_to_the_chosen_path() {
     let mut screen = with_parts("s");
-    let drawn = screen.draw();
-    for said in [
-        "image/png, 29 B",
-        "runs: xdg-open FILE.png",
-        "open it with xdg-open",
-    ] {
-        assert!(drawn.contains(said), "{said} in\n{drawn}");
-    }
-    // By reflex nothing is opened, and what is chosen at first opens nothing.
-    screen.keys("o");
-    assert_eq!(sent(&screen), []);
-    screen.read().keys("enter");
     assert!(
         screen.draw().contains("save to: c5b8yp-1.png"),
         "{}",
         screen.draw()
     );
-    screen.keys("esc s").read().keys("n s").read().keys("esc");
-    assert_eq!(sent(&screen), []);
-    screen.keys("s").read().keys("o");
-    let task = id("c5b8yp");
-    assert_eq!(sent(&screen), [Command::OpenPart { task, part: 0 }]);
-}
-
-#[test]
-fn does_not_open_data_that_is_not_an_image() {
-    let mut screen = with_parts("j j j s");
-    screen.read().keys("o");
-    assert!(
-        answer(&screen).contains("its data is not image/png"),
-        "{}",
-        answer(&screen)
-    );
-    let mut screen = with_parts("j j j j s");
-    screen.read().keys("o");
-    assert!(
-        answer(&screen).contains("text can only be saved"),
-        "{}",
-        answer(&screen)
-    );
-    assert_eq!(sent(&screen), []);
-    let mut screen = with_parts("s");
-    screen.state.setup.viewer = None;
-    screen.read().keys("o");
-    assert!(
-        answer(&screen).contains("no desktop"),
-        "{}",
-        answer(&screen)
-    );
-    assert_eq!(sent(&screen), []);
-}
-
-#[test]
-fn saves_a_part_to_the_chosen_path() {
-    let mut screen = with_parts("s");
     screen
-        .read()
-        .keys("s ctrl-u")
+        .keys("ctrl-u")
         .type_in("~/a picture.png")
         .keys("enter");
     let path = "~/a picture.png".to_owned();
@@ -334,7 +282,7 @@ fn saves_a_part_to_the_chosen_path() {
             path
         }]
     );
-    screen.keys("s").read().keys("s esc");
+    screen.keys("s esc");
     assert_eq!(answer(&screen), "not saved");
     assert_eq!(sent(&screen).len(), 1);
 }

@@ -80,7 +80,6 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
         },
         if_cut: Some(CutReason::Checkpoint { step: Some(30.0) }.into()),
         saved_seq: 14,
-        guess: None,
         is_unsaved: false,
         unsaved_why: None,
     })

@@ -80,7 +80,7 @@ fn has_animation(state: &State) -> bool {
         state.task(id).is_some_and(|task_row| {
             let task = &task_row.view.task;
             let has_total = task.progress.as_ref().is_some_and(|p| p.total.is_some());
-            task_row.is_moving() && !has_total && task_row.view.guess.is_none()
+            task_row.is_moving() && !has_total
         })
     })
 }

@@ -4,7 +4,6 @@ use crate::{
     cli::{CliError, CliResult, Context, format, json},
     domain::{
         Connectivity, HistoryEntry, HistoryEvent, Pace, Progress, Task, TaskId, TaskView, text,
-        whole_percent,
     },
     store::{Lookup, Reader},
 };
@@ -181,9 +180,6 @@ impl HistoryPrinter {
         };
         let asked = view.task.control;
         let asked = asked.map_or(String::new(), |asked| format!("  {}", asked.what.label()));
-        let guess = view.guess.map_or(String::new(), |share| {
-            format!("  ~{}%", whole_percent(share))
-        });
         let message = match &self.progress {
             Some(progress) => progress.message.as_deref(),
             None => view.task.server_message(),
@@ -207,7 +203,7 @@ impl HistoryPrinter {
             .and_then(|progress| self.pace.time_left(now, progress.total?))
             .map_or(String::new(), |left| format!("  {}", text::time_left(left)));
         context.terminal.bar(&format!(
-            "{}  {bar}{amount}{guess}{left}{contact}{asked}{message}",
+            "{}  {bar}{amount}{left}{contact}{asked}{message}",
             self.id
         ));
     }

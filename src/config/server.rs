@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The keys of a server.
-const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, progress_from_text, trace, proxy; for a stdio \
+const KEYS: &str = "url, headers, protocol, idle_timeout, max_time, checkpoint, trace, proxy; for a stdio \
                     server: command, args, env, cwd, stop_when_idle";
 
 /// Whether this can be a server name: `-s` can tell it from a URL, and it can be shown.
@@ -98,9 +98,6 @@ impl Parser<'_> {
                     proxies.insert(server.name.clone(), settings);
                 }
                 "checkpoint" => self.checkpoint(value, &mut server.checkpoint),
-                "progress_from_text" => {
-                    server.progress_from_text = self.boolean(key_text, value).unwrap_or_default();
-                }
                 "stop_when_idle" => self.limit(key_text, value, &mut server.stop_when_idle),
                 "trace" => server.trace = self.boolean(key_text, value).unwrap_or_default(),
                 _ => self.unknown_key(key, &format!("in [servers.{name}]"), KEYS),

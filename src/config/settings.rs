@@ -278,7 +278,7 @@ mod tests {
 [servers.lab]
 url = "http://127.0.0.1:8931/mcp"
 protocol = "2025-11-25"
-progress_from_text = true
+trace = true
 
 [servers."build-box"]
 protocol = "auto"
@@ -294,7 +294,7 @@ protocol = "auto"
         assert_eq!(lab.url.as_deref(), Some("http://127.0.0.1:8931/mcp"));
         let version = ProtocolVersion::V20251125;
         assert_eq!(lab.protocol, Some(ProtocolChoice(Some(version))));
-        assert!(lab.progress_from_text && !build_box.progress_from_text);
+        assert!(lab.trace && !build_box.trace);
         assert_eq!(build_box.protocol, Some(ProtocolChoice(None)));
     }
 
@@ -305,10 +305,10 @@ protocol = "auto"
 url = "http://127.0.0.1:1/mcp"
 protocl = "auto"
 protocol = "2024-01-01"
-progress_from_text = "yes"
+trace = "yes"
 [servers.bad]
 url = "ftp://127.0.0.1"
-progress_from_text = true
+trace = true
 [servers.secret]
 url = "http://me:word@127.0.0.1/"
 [servers]
@@ -324,7 +324,7 @@ session = "a/b"
             "config.toml:1: unknown table or key \"colour\"",
             "config.toml:4: unknown key \"protocl\"",
             "config.toml:5: protocol is ignored: expected one of auto, 2025-03-26",
-            "config.toml:6: progress_from_text must be true or false",
+            "config.toml:6: trace must be true or false",
             "config.toml:8: bad is ignored: the URL must begin with http",
             "config.toml:11: secret is ignored: the URL contains a password",
             "config.toml:13: server three must be a table",
@@ -444,7 +444,7 @@ name = "pink"
             .collect();
         let config = Config::parse("f", &switched.join("\n")).unwrap();
         assert_eq!(config.notices, [""; 0]);
-        assert!(config.servers.iter().any(|it| it.progress_from_text));
+        assert!(config.servers.iter().any(|it| it.trace));
         assert!(config.servers.iter().any(|it| it.protocol.is_some()));
         assert!(config.servers.iter().any(|it| !it.headers.is_empty()));
         let programs = config.servers.iter().filter(|it| it.program.is_some());

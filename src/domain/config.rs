@@ -27,8 +27,6 @@ pub struct ServerConfig {
     pub withheld: Option<String>,
     /// The MCP revision to use; if absent, the one from `--protocol`, or an automatic choice.
     pub protocol: Option<ProtocolChoice>,
-    /// Whether to read a percentage out of progress messages that have no numbers.
-    pub progress_from_text: bool,
     /// Whether its traffic is recorded.
     #[serde(default)]
     pub trace: bool,

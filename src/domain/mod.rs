@@ -75,7 +75,7 @@ pub use input::UserInput;
 pub use log_level::LogLevel;
 pub use notify::{DesktopProtocol, NotifyConfig, NotifyLevel, NotifyReason, OverallProgress};
 pub use pace::Pace;
-pub use progress::{Progress, fraction_in, whole_percent};
+pub use progress::{Progress, whole_percent};
 pub use proxy_settings::{OnCancel, PatienceChoice, ProxySettings};
 pub use question::{Answer, OnInput, Question, QuestionKind, QuestionSource};
 pub use rate_limit::RateLimit;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     Caller, ControlKind, ControlRequest, EraReason, HistoryEntry, Limits, NewCall, OnInput,
     Progress, ProtocolVersion, Question, QuestionSource, Resumability, ServerName, ServerTask,
-    Status, TaskId, Wall, fraction_in, text,
+    Status, TaskId, Wall, text,
 };
 use crate::domain::link_record::{Cursors, LinkRecord};
 
@@ -240,15 +240,6 @@ impl Task {
     /// The oldest of [`Self::open_questions`].
     pub fn open_question(&self) -> Option<&Question> {
         self.open_questions().next()
-    }
-
-    /// The fraction done according to the server's message, if it sent no numbers. A guess, so it is never saved.
-    pub fn fraction_in_message(&self) -> Option<f64> {
-        let numbers = self.progress.as_ref();
-        if self.status.is_settled() || numbers.is_some_and(|it| it.total.is_some()) {
-            return None;
-        }
-        fraction_in(self.server_message()?)
     }
 
     /// The server's latest progress message or, without one, its task's status message; not sanitized.

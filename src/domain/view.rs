@@ -21,9 +21,6 @@ pub struct TaskView {
     pub if_cut: Option<IfCut>,
     /// History up to this `seq` can be read from the session file.
     pub saved_seq: u64,
-    /// The fraction done according to progress messages, if the server sends no numbers and the config enables this.
-    /// Never saved, because it is a guess.
-    pub guess: Option<f64>,
     /// Whether the last save failed, so that this state may not survive a crash.
     pub is_unsaved: bool,
     /// Why it failed.
@@ -46,7 +43,6 @@ impl TaskView {
             task,
             contact,
             if_cut: None,
-            guess: None,
             is_unsaved: false,
             unsaved_why: None,
         }

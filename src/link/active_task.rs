@@ -482,7 +482,6 @@ impl ActiveTask {
             contact,
             if_cut,
             saved_seq: self.saving.saved_seq,
-            guess: None,
             is_unsaved: self.saving.unsaved.is_some(),
             unsaved_why: self.saving.unsaved.clone(),
         }

@@ -70,8 +70,6 @@ const SLEPT: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 struct LinkConfig {
     choice: Choice,
-    /// Whether a percentage in the server's text counts as progress.
-    reads_progress: bool,
     /// The configuration file that no longer names the server.
     gone_from: Option<String>,
     /// Why a part of the configuration has not been applied yet.

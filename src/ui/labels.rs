@@ -6,7 +6,7 @@ use crate::{
     app::{State, TaskRow, time_left},
     domain::{
         Connectivity, ControlKind, LinkState, LostReason, Progress, ServerView, Stamp, Status,
-        Task, UnknownReason, Wall, text, whole_percent,
+        Task, UnknownReason, Wall, text,
     },
     ui::{Glyphs, Role},
 };
@@ -254,11 +254,6 @@ pub(crate) fn count(progress: &Progress) -> String {
     } else {
         format!("{}/{}", short(progress.value), short(total))
     }
-}
-
-/// `~35%`: a percentage estimated from the server's message.
-pub(crate) fn estimate(share: f64) -> String {
-    format!("~{}%", whole_percent(share))
 }
 
 /// `140`, `2.1k`, `45.6k`, `1.2M`.

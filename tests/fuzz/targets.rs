@@ -244,7 +244,7 @@ pub(crate) fn config(data: &[u8]) {
         // A text of JSON is one of TOML too.
         let quoted = |text: &str| json!(text).to_string();
         let _ = writeln!(again, "[servers.{}]", quoted(server.name.as_str()));
-        let _ = writeln!(again, "progress_from_text = {}", server.progress_from_text);
+        let _ = writeln!(again, "trace = {}", server.trace);
         match (&server.program, &server.url) {
             (Some(program), _) => {
                 let _ = writeln!(again, "command = {}", quoted(&program.command));

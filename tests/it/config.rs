@@ -1,4 +1,4 @@
-//! The file of configuration: what it says holds, what is wrong in it is named, and a guess of its making stays one.
+//! The file of configuration: what it says holds, and what is wrong in it is named.
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
@@ -160,60 +160,6 @@ fn custom_keys_work_and_conflicts_are_reported() {
     screen.press("QQ");
     let (code, _) = screen.end();
     assert_eq!(code, 0);
-}
-
-#[test]
-fn reads_progress_from_text_only_when_enabled() {
-    let env = TestEnv::new();
-    let server = server::demo(env.path().join("server"));
-    let url = server.url();
-    let table = |name: &str, more: &str| {
-        format!("[servers.{name}]\nurl = {url:?}\nprotocol = \"2026-07-28\"\n{more}\n")
-    };
-    configure(
-        env.path(),
-        &[
-            table("reads", "progress_from_text = true"),
-            table("plain", ""),
-        ]
-        .concat(),
-    );
-    let call = |name: &str| {
-        let movie = [
-            "call",
-            "--detach",
-            "render_movie",
-            "scene=1",
-            "frames=2000",
-            "frame_ms=60",
-        ];
-        let ran = run(env.path(), &[&["-s", name], &movie[..]].concat());
-        assert_eq!(ran.code, Some(0), "{ran:#?}");
-        ran.out.trim().to_owned()
-    };
-    let (reads, plain) = (call("reads"), call("plain"));
-    for size in [(120, 36), (80, 24)] {
-        let mut screen = env.open(&["attach", &reads], size);
-        screen.wait_for_line(&["render_movie", "~", "%"]);
-        screen.wait_for("(estimated): frame");
-        let is_guessed = |line: &&str| line.contains("render_movie") && line.contains('~');
-        screen.wait_until("two rows, one with a guess", |screen| {
-            let text = screen.contents();
-            text.lines()
-                .filter(|line| line.contains("render_movie"))
-                .count()
-                == 2
-                && text.lines().filter(is_guessed).count() == 1
-        });
-        screen.press("q");
-        screen.end();
-    }
-    for id in [&reads, &plain] {
-        let task = run(env.path(), &["show", id, "--json"]).document();
-        assert!(task["progress"].is_null(), "the server sent none: {task}");
-    }
-    let cancelled = run(env.path(), &["cancel", "--all"]);
-    assert_eq!(cancelled.code, Some(0), "{cancelled:#?}");
 }
 
 #[test]

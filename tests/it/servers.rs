@@ -40,7 +40,7 @@ url = "http://127.0.0.1:8931/mcp"
 # Nights only.
 [servers.nightly]
 url = "http://127.0.0.1:8932/mcp"
-progress_from_text = true
+trace = true
 
 [defaults]   # as I like it
 ascii = true
@@ -115,7 +115,7 @@ protocol = "2025-06-18"
     assert_eq!(written(state), FILE, "there and back");
     ok(run(state, &["servers", "remove", "nightly"]));
     let rest = FILE.replace(
-        "\n# Nights only.\n[servers.nightly]\nurl = \"http://127.0.0.1:8932/mcp\"\nprogress_from_text = true\n",
+        "\n# Nights only.\n[servers.nightly]\nurl = \"http://127.0.0.1:8932/mcp\"\ntrace = true\n",
         "",
     );
     assert_eq!(written(state), rest);

@@ -324,7 +324,6 @@ fn a_question_counts_keys_only_once_its_frame_was_drawn() {
         contact: Connectivity::Idle,
         if_cut: None,
         saved_seq: 0,
-        guess: None,
         is_unsaved: false,
         unsaved_why: None,
     };
@@ -381,7 +380,6 @@ fn settled(number: u64) -> Line {
         contact: Connectivity::Idle,
         if_cut: None,
         saved_seq: 0,
-        guess: None,
         is_unsaved: false,
         unsaved_why: None,
     };
@@ -401,7 +399,6 @@ fn running(number: u64, if_cut: IfCut, value: u32, saved_seq: u64) -> Line {
         },
         if_cut: Some(if_cut),
         saved_seq,
-        guess: None,
         is_unsaved: false,
         unsaved_why: None,
     };

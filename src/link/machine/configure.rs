@@ -88,10 +88,6 @@ impl Link {
     /// # Errors
     /// If a part of it has to wait because unsettled work would be lost with the change.
     fn try_configure(&mut self, config: &ServerConfig) -> Result<(), ConfigureError> {
-        if self.config.reads_progress != config.progress_from_text {
-            self.config.reads_progress = config.progress_from_text;
-            self.show_all();
-        }
         self.config.stop_when_idle = config.stop_when_idle;
         if self.record.convention != config.checkpoint {
             self.record.convention = config.checkpoint.clone();

@@ -74,10 +74,7 @@ impl Link {
         let is_due = |it: &&ActiveTask| it.saving.is_shown_stale && it.saving.held.is_none();
         for active in self.tasks.values().filter(is_due) {
             let if_cut = active.if_cut().map(|if_cut| if_cut.at(self.now.wall));
-            let mut view = active.view(self.contact(active), if_cut);
-            let guess = view.task.fraction_in_message();
-            view.guess = guess.filter(|_| self.config.reads_progress);
-            views.push(view);
+            views.push(active.view(self.contact(active), if_cut));
         }
         for view in &views {
             if let Some(active) = self.tasks.get_mut(&view.task.id) {

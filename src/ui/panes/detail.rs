@@ -231,9 +231,6 @@ fn server_says(task_row: &TaskRow) -> String {
             None => format!("{report}, at {value}"),
         };
     }
-    if let Some(share) = task_row.view.guess {
-        report = format!("{report}, {} (estimated)", labels::estimate(share));
-    }
     // A settled task that never reported progress has nothing to add here.
     let has_more = task.progress.is_some() || !task.status.is_settled();
     match task.server_message().filter(|_| has_more) {

@@ -8,7 +8,7 @@ use ratatui::{
 
 use crate::{
     app::{Action, FRAME_MS, State, TaskRow, waits_for},
-    domain::{Connectivity, Elicitation, Progress, Stamp, Status, Task, text},
+    domain::{Connectivity, Elicitation, Progress, Stamp, Status, text},
     ui::{Region, Role, Theme, labels},
 };
 
@@ -143,9 +143,6 @@ fn running(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> Progr
     } else {
         Role::Bar
     };
-    if let Some(ratio) = task_row.view.guess {
-        return estimated(theme, columns, task, ratio, role);
-    }
     let Some(progress) = &task.progress else {
         return no_progress(columns, state, task_row, now);
     };
@@ -196,17 +193,6 @@ fn running(columns: u16, state: &State, task_row: &TaskRow, now: Stamp) -> Progr
         spans.extend([Span::raw("  "), theme.span(message.into_owned(), Role::Dim)]);
     }
     beside(width, BarShape::Share { ratio, role }, spans)
-}
-
-/// A percentage that was estimated from the server's message, followed by that message.
-fn estimated(theme: Theme, columns: u16, task: &Task, ratio: f64, role: Role) -> ProgressCell {
-    let percent = labels::estimate(ratio);
-    let width = columns.saturating_sub(if columns >= ROOMY { 16 } else { 6 });
-    let mut spans = vec![theme.span(format!("{percent:>5}  "), Role::Plain)];
-    if let Some(message) = task.server_message() {
-        spans.push(theme.span(message.to_owned(), Role::Dim));
-    }
-    beside(share_columns(width), BarShape::Share { ratio, role }, spans)
 }
 
 /// A wave and what is known instead of progress.

@@ -116,7 +116,6 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
         },
         if_cut: Some(CutReason::Checkpoint { step: Some(30.0) }.into()),
         saved_seq: 14,
-        guess: None,
         is_unsaved: false,
         unsaved_why: None,
     }

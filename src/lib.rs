@@ -28,7 +28,7 @@
 //! | `proxy` | what an agent host sees of `longhaul proxy`: handshake, calls, tickets, cancels | yes |
 //! | `term` | the terminal: modes, input, signals, escape sequences | |
 //! | `shell` | the event loop that connects the clock, the terminal, the session file and the engine | |
-//! | `config` | the configuration file, consent to what it starts or sends, and the import from other programs | |
+//! | `config` | the configuration file, approval of what it starts or sends, and the import from other programs | |
 //! | `cli` | the command line and its commands | |
 //! | `demo` | the built-in demo server, on the official SDK | |
 //!

@@ -183,15 +183,15 @@ fn shown_document(state: &State) -> Option<&Document> {
     tab_document(state, state.selected()?)
 }
 
-/// No server waits for a sign-in or consent.
+/// No server waits for a sign-in or approval.
 #[derive(Debug, thiserror::Error)]
-#[error("no server needs a sign-in, consent or approval")]
+#[error("no server needs a sign-in or approval")]
 pub(super) struct NoSignInNeeded;
 
 /// The server that the sign-in key applies to: the one under the cursor, else the only one that waits for sign-in or
-/// consent; `None` if several wait.
+/// approval; `None` if several wait.
 pub(super) fn to_sign_in(state: &State) -> Result<Option<&ServerView>, NoSignInNeeded> {
-    let waits = |server: &&ServerView| server.waits_for_consent();
+    let waits = |server: &&ServerView| server.waits_for_user();
     let mut waiting = state.servers.iter().filter(waits);
     let of_task = || {
         let task = &state.selected()?.view.task;

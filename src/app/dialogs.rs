@@ -1,8 +1,8 @@
 //! The layers over the screen and the forms that the user closed without sending. Each dialog is a file: what it shows, and
 //! what its keys do.
 
+mod approval;
 mod cancel;
-mod consent;
 mod copy;
 pub(super) mod edit;
 pub(super) mod filter;
@@ -139,8 +139,8 @@ pub struct Dialogs {
     pub(super) drafts: BTreeMap<DraftKey, CallForm>,
     /// What was typed in questions that are still open, by task and key.
     pub(super) postponed: BTreeMap<(TaskId, String), Vec<FormField>>,
-    /// Imported servers whose consent dialog has not opened yet, in order.
-    pub(super) awaiting_consent: VecDeque<ServerName>,
+    /// Imported servers whose approval dialog has not opened yet, in order.
+    pub(super) awaiting_approval: VecDeque<ServerName>,
 }
 
 impl Dialogs {

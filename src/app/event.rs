@@ -87,7 +87,7 @@ impl ServerFindings {
 
 /// What a server's configuration needs the user to approve: variables that would be sent, or a program to start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Consent {
+pub struct Approval {
     /// A line for each item to approve; empty if nothing needs approval.
     pub pending: Vec<String>,
     /// The digest of everything to approve.
@@ -154,8 +154,8 @@ pub enum Event {
     ServersFound(ServerFindings),
     /// The response to [`Command::ImportServers`].
     ServersImported(ServerFindings),
-    /// The response to [`Command::ReadConsent`] and [`Command::Approve`].
-    ConsentRead(ServerName, Consent),
+    /// The response to [`Command::ReadApproval`] and [`Command::Approve`].
+    ApprovalRead(ServerName, Approval),
     /// The response to [`Command::CheckConfig`], if the file changed or the check was forced.
     ConfigRead(Box<ConfigReread>),
     /// The configuration can't be read, for this reason.
@@ -199,9 +199,9 @@ pub enum Command {
         /// Read it even if it did not change.
         force: bool,
     },
-    /// Look up what needs approval for this server; responds with [`Event::ConsentRead`].
-    ReadConsent(ServerName),
-    /// Record the user's approval; responds with [`Event::ConsentRead`].
+    /// Look up what needs approval for this server; responds with [`Event::ApprovalRead`].
+    ReadApproval(ServerName),
+    /// Record the user's approval; responds with [`Event::ApprovalRead`].
     Approve {
         /// The approved server.
         server: ServerName,

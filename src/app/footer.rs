@@ -163,7 +163,7 @@ fn on_servers(state: &State) -> Vec<Action> {
         Do::Adopt,
     ];
     let server = state.servers.get(state.cursors[1]);
-    if server.is_some_and(ServerView::waits_for_consent) {
+    if server.is_some_and(ServerView::waits_for_user) {
         keys.insert(0, Do::SignIn);
     }
     keys

@@ -65,7 +65,7 @@ pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
-    Command, ConfigReread, Consent, Event, Exit, ExitNote, ExitWhen, Look, SaveContent,
+    Approval, Command, ConfigReread, Event, Exit, ExitNote, ExitWhen, Look, SaveContent,
     ServerFindings, Settings, Setup, TerminalCommand,
 };
 pub use field::Field;

@@ -12,11 +12,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let flags = &state.setup.flags;
     let message = match (&server.obstacle, &server.state) {
         (Some(ServerObstacle::Approval), _) => format!(
-            "this stdio server needs your approval; press {key} to review it, or run `longhaul servers approve {name}`"
-        ),
-        (Some(ServerObstacle::Consent(names)), _) => format!(
-            "this server needs your consent to get {}; press {key} to review, or run `longhaul servers consent {name}`",
-            names.join(", ")
+            "this server needs your approval; press {key} to review it, or run `longhaul servers approve {name}`"
         ),
         (Some(ServerObstacle::Variables(names)), _) => {
             let (were, it) = match names.as_slice() {
@@ -40,7 +36,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     Some(message)
 }
 
-/// What a task waits for before it is sent, short enough for its row: `needs $LAB_TOKEN`, `needs consent: L`.
+/// What a task waits for before it is sent, short enough for its row: `needs $LAB_TOKEN`, `needs approval: L`.
 pub fn waits_for(state: &State, task_row: &TaskRow) -> Option<String> {
     if task_row.view.contact != Connectivity::NeedsLogin {
         return None;

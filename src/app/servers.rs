@@ -1,4 +1,4 @@
-//! The servers: adding, signing in, consent, and the tasks that they already have.
+//! The servers: adding, signing in, approval, and the tasks that they already have.
 
 use crate::domain::{
     LinkState, NoticeLevel, ServerName, ServerRef, ServerView, SessionRequest,
@@ -7,7 +7,7 @@ use crate::domain::{
 };
 
 use super::{
-    Action, Command, Consent, Menu, Pane, ServerFindings, State,
+    Action, Approval, Command, Menu, Pane, ServerFindings, State,
     availability::{NoSignInNeeded, to_sign_in},
     input::moves::show,
     requests::{request, request_for, request_tools},
@@ -109,7 +109,7 @@ pub(super) fn sign_in(state: &mut State) {
         Ok(Some(server)) => sign_in_at(state, &server.name.clone()),
         Ok(None) => {
             show(state, Pane::Servers);
-            let waits = ServerView::waits_for_consent;
+            let waits = ServerView::waits_for_user;
             state.cursors[1] = state.servers.iter().position(waits).unwrap_or(0);
             let key = state.key(Action::SignIn);
             state.reply(format!(
@@ -133,14 +133,14 @@ pub(super) fn sign_in_at(state: &mut State, name: &ServerName) {
         request_for(state, sign_in, RequestPurpose::SignIn(name));
     } else {
         state.reply(format!("checking the configuration of {name}"));
-        state.command(Command::ReadConsent(name));
+        state.command(Command::ReadApproval(name));
     }
 }
 
-/// Opens the consent dialog of the next imported server that needs one.
-pub(super) fn request_next_consent(state: &mut State) {
-    if let Some(server) = state.dialogs.awaiting_consent.pop_front() {
-        state.command(Command::ReadConsent(server));
+/// Opens the approval dialog of the next imported server that needs one.
+pub(super) fn request_next_approval(state: &mut State) {
+    if let Some(server) = state.dialogs.awaiting_approval.pop_front() {
+        state.command(Command::ReadApproval(server));
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn show_server_need(state: &mut State, server: &ServerName, message: 
         }
         None => state.show_toast(NoticeLevel::Info, &message),
     }
-    request_next_consent(state);
+    request_next_approval(state);
 }
 
 /// Asks whether to import the servers that were found.
@@ -182,23 +182,23 @@ pub(super) fn on_imported(state: &mut State, imported: ServerFindings) {
     let title = format!("Imported {count}");
     state.dialogs.open_page(title, imported.lines);
     request(state, SessionRequest::Configure(imported.server_configs));
-    // The consent dialog opens on top of the page.
-    state.dialogs.awaiting_consent = imported.waiting.into();
-    request_next_consent(state);
+    // The approval dialog opens on top of the page.
+    state.dialogs.awaiting_approval = imported.waiting.into();
+    request_next_approval(state);
 }
 
 /// Asks for the approval that a server needs, or says what else it needs.
-pub(super) fn on_consent_read(state: &mut State, server: ServerName, mut consent: Consent) {
-    let server_configs = std::mem::take(&mut consent.server_configs);
+pub(super) fn on_approval_read(state: &mut State, server: ServerName, mut approval: Approval) {
+    let server_configs = std::mem::take(&mut approval.server_configs);
     state.messages.reply = None;
-    if !consent.pending.is_empty() {
-        let menu = Menu::Consent(server, Box::new(consent));
+    if !approval.pending.is_empty() {
+        let menu = Menu::Approval(server, Box::new(approval));
         state.dialogs.open_menu(menu);
-    } else if consent.is_approved {
-        state.show_toast(NoticeLevel::Info, &consent.message);
-        request_next_consent(state);
+    } else if approval.is_approved {
+        state.show_toast(NoticeLevel::Info, &approval.message);
+        request_next_approval(state);
     } else {
-        show_server_need(state, &server, consent.message);
+        show_server_need(state, &server, approval.message);
     }
     // The configuration may have changed since this screen started.
     request(state, SessionRequest::Configure(server_configs));

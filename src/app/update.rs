@@ -14,7 +14,7 @@ use super::{
     requests::{request, request_tools},
     responses::on_response,
     select::{self, regroup},
-    servers::{apply_server, on_consent_read, on_driver_lost, on_found, on_imported},
+    servers::{apply_server, on_approval_read, on_driver_lost, on_found, on_imported},
     state::Tools,
     tasks::{erase, hold_task, restore},
 };
@@ -62,8 +62,8 @@ fn apply(state: &mut State, event: Event) {
         Event::Read(read, saved) => on_read(state, read, saved),
         Event::ServersFound(found) => on_found(state, found),
         Event::ServersImported(imported) => on_imported(state, imported),
-        Event::ConsentRead(server, consent) => {
-            on_consent_read(state, server, consent);
+        Event::ApprovalRead(server, approval) => {
+            on_approval_read(state, server, approval);
         }
         Event::ConfigRead(config) => apply_config(state, *config),
         Event::ConfigUnreadable(message) => {
@@ -145,9 +145,9 @@ fn on_session_event(state: &mut State, news: SessionEvent) {
         SessionEvent::Task(view) => hold_task(state, view),
         SessionEvent::Erased(id) => erase(state, &id),
         SessionEvent::Server(server) => {
-            let needs_consent = ServerView::waits_for_consent;
-            let was_blocked = state.server(&server.name).is_some_and(needs_consent);
-            let is_unblocked = was_blocked && !needs_consent(&server);
+            let needs_user = ServerView::waits_for_user;
+            let was_blocked = state.server(&server.name).is_some_and(needs_user);
+            let is_unblocked = was_blocked && !needs_user(&server);
             apply_server(state, (*server).clone());
             let has_failed = |tools: &Tools| tools.error.is_some();
             if is_unblocked && state.tools.get(&server.name).is_some_and(has_failed) {

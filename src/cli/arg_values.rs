@@ -117,7 +117,7 @@ Exit codes:
   1  the tool or command failed   7  timed out
   2  usage error or refusal;      8  cancelled
      nothing was run             70  internal error (bug)
-  3  sign-in, consent, approval  73  can't write the session file
-     or a variable needed        75  the keeper was stopped, or
+  3  sign-in, approval or a      73  can't write the session file
+     variable needed             75  the keeper was stopped, or
   4  unreachable                     does not answer
   5  unknown or lost            130  interrupted; the task is kept";

@@ -41,7 +41,7 @@ States:
   queued            not sent yet; longhaul sends it as soon as it can
   pausing, cancelling, resuming
                     requested, but not confirmed by the server yet
-  ..., needs you    the server needs a sign-in, your consent or approval, or a variable
+  ..., needs you    the server needs a sign-in, your approval or a variable
   running?          may be out of date; `attach`, `watch` or `wait` updates it
   running, quiet    connected, but no data for 20 seconds or more
   running, reconnecting
@@ -417,7 +417,7 @@ pub(super) struct LsArgs {
     /// Only tasks with this status.
     #[arg(long, value_name = "STATUS", value_parser = status_label())]
     pub(super) status: Vec<&'static str>,
-    /// Only tasks that need you: those with a question, an unknown outcome, or a missing sign-in, consent, approval or
+    /// Only tasks that need you: those with a question, an unknown outcome, or a missing sign-in, approval or
     /// variable, and failed or lost tasks that you haven't seen.
     #[arg(long)]
     pub(super) needs_you: bool,

@@ -167,9 +167,7 @@ fn find_for(parent: &str, command: &str, argument: &str) -> Option<Find> {
     let find: Find = match (parent, command, argument) {
         (_, _, "server")
         | (_, "login" | "logout", "at")
-        | ("servers", "remove" | "test" | "consent" | "approve", "name") => {
-            |finder, _| Some(finder.servers())
-        }
+        | ("servers", "remove" | "test" | "approve", "name") => |finder, _| Some(finder.servers()),
         (_, _, "session") | ("sessions", "rm", "names") => |finder, _| finder.sessions(),
         (_, "trace", "of") => |finder, _| {
             let tasks = finder.tasks().unwrap_or_default();

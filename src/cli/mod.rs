@@ -236,8 +236,7 @@ fn carry_out(
             ServersCommand::Remove(remove) => servers::remove::remove(context, &remove),
             ServersCommand::Test { name } => servers::test::test(context, name.as_deref()),
             ServersCommand::Import(import) => servers::import::import(context, &import),
-            ServersCommand::Consent(consent) => servers::consent::consent(context, &consent),
-            ServersCommand::Approve(approve) => servers::consent::approve(context, &approve),
+            ServersCommand::Approve(approve) => servers::approve::approve(context, &approve),
         },
         CliCommand::Doctor { offline } => {
             commands::doctor::doctor(context, offline, startup_errors)

@@ -39,7 +39,7 @@ pub(super) fn sign_in_needed(
 /// How to pass credentials to a server that has no sign-in.
 fn credentials_hint(context: &Context<'_>, server: &ServerName) -> String {
     let server = context.configured(server);
-    if server.is_some_and(|server| server.withheld.is_some()) {
+    if server.is_some_and(|server| server.is_withheld) {
         return "Do that first".to_owned();
     }
     match server.map(|server| server.variables()).as_deref() {

@@ -30,11 +30,8 @@ pub(super) enum ServersCommand {
     /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex, Goose, Zed and opencode; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
-    /// Allow longhaul to send an imported server the environment variables that its entry names.
-    #[command(after_help = help("  longhaul servers consent lab\n  longhaul servers consent lab --yes"))]
-    Consent(ApproveServerArgs),
-    /// Approve a stdio server after reviewing its command line.
-    #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve files --yes"))]
+    /// Approve a stdio server's command line, or that an imported server gets the environment variables that its entry names.
+    #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve lab --yes"))]
     Approve(ApproveServerArgs),
 }
 
@@ -77,7 +74,7 @@ pub(super) struct RemoveServerArgs {
     pub(super) yes: bool,
 }
 
-/// `servers consent` and `servers approve`.
+/// `servers approve`.
 #[derive(Debug, Args)]
 pub(super) struct ApproveServerArgs {
     /// The server.

@@ -43,7 +43,7 @@ pub(super) struct Targets {
 
 /// The headers of a configured server whose variables are set in this process, which need not be the driver.
 fn config_headers(server: &ServerConfig) -> Vec<(String, String)> {
-    if server.withheld.is_some() {
+    if server.is_withheld {
         return Vec::new();
     }
     let value_of = |variable: &str| {
@@ -77,8 +77,8 @@ impl Targets {
                 url,
                 headers: config_headers(server),
                 // An unapproved program may come from a file that somebody else wrote.
-                is_withheld: server.program.is_some() && server.withheld.is_some(),
-                is_choice: server.program.is_none() || server.withheld.is_none(),
+                is_withheld: server.program.is_some() && server.is_withheld,
+                is_choice: server.program.is_none() || !server.is_withheld,
             });
         }
         let headers = context.global.header.iter();

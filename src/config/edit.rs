@@ -13,7 +13,6 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::error::ConfigError;
 use crate::{
-    config::digest_of_program,
     domain::{Program, Template},
     store,
 };
@@ -32,6 +31,8 @@ pub(crate) struct NewServer {
     pub(crate) endpoint: Endpoint,
     /// The file that it was imported from.
     pub(crate) imported_from: Option<String>,
+    /// The digest of what the user approved.
+    pub(crate) approved: Option<String>,
 }
 
 /// How a server is reached.
@@ -42,8 +43,6 @@ pub(crate) enum Endpoint {
         url: String,
         headers: Vec<(String, Template)>,
         protocol: Option<&'static str>,
-        /// The digest of the approved URL and headers.
-        consent: Option<String>,
     },
     /// As a child process.
     Stdio(Program),
@@ -154,13 +153,10 @@ impl ConfigEdit {
                 url,
                 headers,
                 protocol,
-                consent,
             } => {
                 put(&mut table, "url", Some(url.as_str()));
                 put(&mut table, "headers", inline(headers));
                 put(&mut table, "protocol", *protocol);
-                put(&mut table, "imported_from", server.imported_from.as_deref());
-                put(&mut table, "consent", consent.as_deref());
             }
             Endpoint::Stdio(Program {
                 command,
@@ -173,9 +169,10 @@ impl ConfigEdit {
                 put(&mut table, "args", args.filter(|args| !args.is_empty()));
                 put(&mut table, "env", inline(env));
                 put(&mut table, "cwd", cwd.as_deref());
-                put(&mut table, "imported_from", server.imported_from.as_deref());
             }
         }
+        put(&mut table, "imported_from", server.imported_from.as_deref());
+        put(&mut table, "approved", server.approved.as_deref());
         // In a file without tables, comments are trailing and would end up below the new table.
         let is_first = self.document.as_table().is_empty();
         let above = self.document.trailing().as_str().unwrap_or_default();
@@ -196,27 +193,18 @@ impl ConfigEdit {
         }
     }
 
-    /// Stores the consent to send a server its variables; returns whether the server exists.
-    pub(crate) fn consent(&mut self, name: &str, digest: &str) -> bool {
-        self.set(name, "consent", digest)
-    }
-
-    /// Stores the approval of a server's program; returns whether the server exists.
-    pub(crate) fn approve(&mut self, name: &str, program: &Program) -> bool {
-        if let Some(cwd) = &program.cwd {
-            self.set(name, "cwd", cwd);
-        }
-        self.set(name, "approved", &digest_of_program(program))
-    }
-
-    fn set(&mut self, name: &str, key: &str, text: &str) -> bool {
+    /// Stores the digest of what the user approved for a server, and the directory in which its program then starts.
+    pub(crate) fn approve(&mut self, name: &str, digest: &str, cwd: Option<&str>) {
         let servers = self.document.get_mut("servers");
         let server = servers.and_then(|servers| servers.get_mut(name));
-        let server = server.and_then(Item::as_table_like_mut);
-        server.is_some_and(|server| {
-            server.insert(key, toml_edit::value(text));
-            true
-        })
+        if let Some(server) = server.and_then(Item::as_table_like_mut) {
+            if let Some(cwd) = cwd {
+                server.insert("cwd", toml_edit::value(cwd));
+            }
+            // An older name of the key, which is still read.
+            server.remove("consent");
+            server.insert("approved", toml_edit::value(digest));
+        }
     }
 
     /// Removes a server and the comment directly above it; returns whether it existed. Comments before an empty line stay.

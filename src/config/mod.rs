@@ -1,9 +1,9 @@
-//! The user's configuration file: reading and editing it, the consent that it records, and the import of servers from the
+//! The user's configuration file: reading and editing it, the approvals that it records, and the import of servers from the
 //! files of other programs.
 //!
 //! Must not know commands or the screen. The screen and the commands share it.
 
-pub(crate) mod consent;
+pub(crate) mod approval;
 mod defaults;
 mod digest;
 mod edit;

@@ -30,7 +30,6 @@ struct ExtraKeys {
     has_command: bool,
     approved: Option<String>,
     imported_from: Option<String>,
-    consent: Option<String>,
 }
 
 impl Parser<'_> {
@@ -86,9 +85,9 @@ impl Parser<'_> {
                 "headers" => server.headers = self.templates(key_text, value, header),
                 "env" => extra.program.env = self.templates(key_text, value, variable),
                 "cwd" => extra.program.cwd = self.string(key_text, value),
-                "approved" => extra.approved = self.string(key_text, value),
+                // `consent` is its older name.
+                "approved" | "consent" => extra.approved = self.string(key_text, value),
                 "imported_from" => extra.imported_from = self.string(key_text, value),
-                "consent" => extra.consent = self.string(key_text, value),
                 "protocol" => server.protocol = self.text(key_text, value, str::parse),
                 "idle_timeout" => self.limit(key_text, value, &mut server.limits.idle),
                 "max_time" => self.limit(key_text, value, &mut server.limits.hard),
@@ -117,14 +116,7 @@ impl Parser<'_> {
                 server.headers.clear();
             }
             // Even if the user wrote it: files are copied around, and a program can do anything.
-            let digest = digest::digest_of_program(&extra.program);
-            if extra.approved != Some(digest) {
-                server.withheld = Some(format!(
-                    "{} is not approved; to review and approve it, run `longhaul servers approve {}`",
-                    server.name,
-                    text::shell_word(server.name.as_str())
-                ));
-            }
+            server.is_withheld = extra.approved != Some(digest::digest_of_program(&extra.program));
             server.url = Some(server_url::for_process(server.name.as_str()));
             server.program = Some(extra.program);
             return self.config.servers.push(server);
@@ -136,15 +128,7 @@ impl Parser<'_> {
                 server.headers.clear();
             }
             Some(url) if extra.imported_from.is_some() && !server.variables().is_empty() => {
-                let agreed = digest::digest(url, &server.headers);
-                if extra.consent.as_deref() != Some(agreed.as_str()) {
-                    server.withheld = Some(format!(
-                        "{0} needs your consent to receive {1}: `longhaul servers consent {2}`",
-                        server.name,
-                        server.variables().join(", "),
-                        text::shell_word(server.name.as_str())
-                    ));
-                }
+                server.is_withheld = extra.approved != Some(digest::digest(url, &server.headers));
             }
             _ => {}
         }

@@ -400,27 +400,29 @@ name = "pink"
     }
 
     #[test]
-    fn imported_servers_wait_for_consent_that_names_the_host() {
+    fn imported_servers_wait_for_approval_that_covers_the_host() {
         let url = "https://lab.example/mcp";
         let headers = [(
             "Authorization".to_owned(),
             crate::domain::Template::parse("Bearer ${T}").unwrap(),
         )];
-        let file = |from: &str, consent: &str, url: &str| {
+        let is_withheld = |from: &str, approved: &str, url: &str| {
             let text = format!(
-                "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{T}}\" }}\n{from}{consent}"
+                "[servers.lab]\nurl = {url:?}\nheaders = {{ Authorization = \"Bearer ${{T}}\" }}\n{from}{approved}"
             );
             let config = Config::parse("f", &text).unwrap();
             assert_eq!(config.notices, [""; 0]);
-            config.servers[0].withheld.clone()
+            config.servers[0].is_withheld
         };
         let from = "imported_from = \".mcp.json\"\n";
-        let agreed = format!("consent = {:?}\n", crate::config::digest(url, &headers));
-        assert_eq!(file("", "", url), None, "the user wrote it");
-        assert!(file(from, "", url).unwrap().contains("servers consent lab"));
-        assert_eq!(file(from, &agreed, url), None);
-        let moved = file(from, &agreed, "https://evil.example/mcp");
-        assert!(moved.unwrap().contains("receive T"));
+        assert!(!is_withheld("", "", url), "the user wrote it");
+        assert!(is_withheld(from, "", url));
+        // The second one is the key's older name.
+        for key in ["approved", "consent"] {
+            let agreed = format!("{key} = {:?}\n", crate::config::digest(url, &headers));
+            assert!(!is_withheld(from, &agreed, url));
+            assert!(is_withheld(from, &agreed, "https://evil.example/mcp"));
+        }
     }
 
     #[test]

@@ -5,9 +5,10 @@ use core::time::Duration;
 use std::{collections::BTreeMap, fmt};
 
 use itertools::Itertools as _;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName};
+use super::{CheckpointConvention, Limits, ProtocolChoice, ServerName, text};
 
 /// One server in the config file. It overrides what the session remembers and is never saved in the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +23,10 @@ pub struct ServerConfig {
     /// variables.
     #[serde(default)]
     pub headers: Vec<(String, Template)>,
-    /// Why longhaul may not contact or start it yet, and what to do. Set for an imported server whose variables the
-    /// user hasn't allowed to go to its host, and for a program that hasn't been approved.
-    pub withheld: Option<String>,
+    /// Whether longhaul may not contact or start it yet. Set for an imported server whose variables the user hasn't
+    /// allowed to go to its host, and for a program that hasn't been approved.
+    #[serde(default, alias = "withheld", deserialize_with = "is_withheld")]
+    pub is_withheld: bool,
     /// The MCP revision to use; if absent, the one from `--protocol`, or an automatic choice.
     pub protocol: Option<ProtocolChoice>,
     /// Whether its traffic is recorded.
@@ -74,18 +76,32 @@ impl ServerConfig {
         headers.chain(self.program.iter().flat_map(Program::variables))
     }
 
+    /// Why longhaul may not contact or start it yet, and what to do.
+    pub fn why_withheld(&self) -> Option<String> {
+        let name = text::shell_word(self.name.as_str());
+        let needs = ServerObstacle::Approval.message();
+        self.is_withheld.then(|| {
+            format!(
+                "{} {needs}; to review and approve it, run `longhaul servers approve {name}`",
+                self.name
+            )
+        })
+    }
+
     /// What the user has to do before the server can be used. `is_set` tells whether a variable has a value.
     pub fn obstacle(&self, is_set: impl Fn(&str) -> bool) -> Option<ServerObstacle> {
-        let header_variables = self.variables().into_iter().map(str::to_owned);
-        if self.withheld.is_some() {
-            return Some(match self.program {
-                Some(_) => ServerObstacle::Approval,
-                None => ServerObstacle::Consent(header_variables.collect()),
-            });
+        if self.is_withheld {
+            return Some(ServerObstacle::Approval);
         }
         let missing: Vec<String> = self.all_variables().filter(|name| !is_set(name)).collect();
         (!missing.is_empty()).then_some(ServerObstacle::Variables(missing))
     }
+}
+
+/// Also reads the sentence that an older longhaul has in its place.
+fn is_withheld<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    let read = Value::deserialize(from)?;
+    Ok(!matches!(read, Value::Null | Value::Bool(false)))
 }
 
 /// The servers of one config file.
@@ -333,20 +349,17 @@ pub enum ThemeName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "of")]
 pub enum ServerObstacle {
-    /// Approve its command.
+    /// Approve its command, or that its variables are sent to its host.
     Approval,
-    /// Allow these variables to be sent to its host.
-    Consent(Vec<String>),
     /// Set these variables in the environment of the driver.
     Variables(Vec<String>),
 }
 
 impl ServerObstacle {
-    /// A short label: `needs consent`, `needs $LAB_TOKEN`.
+    /// A short label: `needs approval`, `needs $LAB_TOKEN`.
     pub fn message(&self) -> String {
         match self {
             Self::Approval => "needs approval".to_owned(),
-            Self::Consent(_) => "needs consent".to_owned(),
             Self::Variables(names) => format!("needs ${}", names.join(", $")),
         }
     }

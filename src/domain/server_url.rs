@@ -136,7 +136,7 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether others on the network can read the traffic: plain http to another machine. Secrets need consent.
+/// Whether others on the network can read the traffic: plain http to another machine. Secrets need `--insecure-http`.
 pub fn is_cleartext(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback(url)
 }

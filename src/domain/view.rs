@@ -150,8 +150,8 @@ impl ServerView {
         }
     }
 
-    /// Whether it waits for the user's sign-in, credentials or consent.
-    pub fn waits_for_consent(&self) -> bool {
+    /// Whether it waits for the user's sign-in, credentials or approval.
+    pub fn waits_for_user(&self) -> bool {
         self.obstacle.is_some()
             || matches!(
                 self.state,

@@ -42,8 +42,6 @@ impl Sent {
 
 #[derive(Debug, Default)]
 pub(super) struct Credentials {
-    /// Why the request was not even sent, where longhaul and not the server refused it.
-    withheld: Option<String>,
     /// Whether the credentials come from a sign-in, not from the user's own headers.
     pub(super) from_sign_in: bool,
     /// The names of the user's own headers.
@@ -61,22 +59,16 @@ pub(super) struct AuthRefusal {
 }
 
 impl Credentials {
-    /// The next refusal is not the server's: nothing was sent, for this reason.
-    pub(super) fn withhold(&mut self, reason: String) {
-        self.withheld = Some(reason);
-    }
-
     /// Describes a 401 or 403.
-    pub(super) fn refused(&mut self, name: &ServerName, refusal: &HttpError) -> AuthRefusal {
-        let withheld = self.withheld.take();
-        let was_withheld = withheld.is_some();
+    pub(super) fn refused(&self, name: &ServerName, refusal: &HttpError) -> AuthRefusal {
+        let withheld = refusal.withheld.clone();
         let reason = withheld.unwrap_or_else(|| self.reason(name, refusal));
         let advice = if self.from_sign_in {
             format!(
                 "{reason}; sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
                 text::shell_word(name.as_str())
             )
-        } else if !was_withheld && !self.headers.names.is_empty() {
+        } else if refusal.withheld.is_none() && !self.headers.names.is_empty() {
             format!("{reason}; {}", self.headers.next())
         } else {
             reason.clone()

@@ -205,6 +205,8 @@ pub struct HttpError {
     pub server_text: Option<String>,
     /// The token is valid but lacks a scope (RFC 6750, section 3.1).
     pub lacks_scope: bool,
+    /// Why longhaul itself sent nothing, if this is not the server's response.
+    pub withheld: Option<String>,
 }
 
 impl HttpError {

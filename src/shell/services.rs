@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::Services;
 use crate::{
     app::{Command, Event, SaveContent},
-    config::{self, FileMark, consent, import},
+    config::{self, FileMark, approval, import},
     domain::{
         RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent, SessionOutcome,
         SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
@@ -273,8 +273,8 @@ impl Services for SessionServices {
             Command::FindServers => self.import(false),
             Command::ImportServers => self.import(true),
             Command::CheckConfig { force } => self.look_at_config(force),
-            Command::ReadConsent(server) => self.consent(server, None),
-            Command::Approve { server, digest } => self.consent(server, Some(digest)),
+            Command::ReadApproval(server) => self.approval(server, None),
+            Command::Approve { server, digest } => self.approval(server, Some(digest)),
             Command::OpenPage(url) => self.open_page(url),
             Command::Save { task, what, path } => self.save(&task, what, &path),
             Command::Terminal(_) | Command::Quit(_) => {}
@@ -365,10 +365,10 @@ impl SessionServices {
     }
 
     /// Reads what the configuration has for a server, agreed to where this is its digest.
-    fn consent(&mut self, server: ServerName, agreed_to: Option<String>) {
+    fn approval(&mut self, server: ServerName, agreed_to: Option<String>) {
         self.in_background(move || {
-            let consent = consent::consent_on_screen(&server, agreed_to.as_deref());
-            [consent.map_or_else(failed, |consent| Event::ConsentRead(server, consent))]
+            let approval = approval::approve(&server, agreed_to.as_deref());
+            [approval.map_or_else(failed, |approval| Event::ApprovalRead(server, approval))]
         });
     }
 

@@ -291,10 +291,10 @@ pub(crate) fn config(data: &[u8]) {
         }
     }
     let again = Config::parse("f", &again).expect("it is TOML");
-    // Where it came from was not said again, and the consent belongs to that; an approval neither.
+    // Where it came from was not said again, and the approval neither.
     let (mut servers, mut again_servers) = (config.servers, again.servers);
     for server in servers.iter_mut().chain(&mut again_servers) {
-        server.withheld = None;
+        server.is_withheld = false;
     }
     assert_eq!((again_servers, again.notices), (servers, vec![]));
 }

@@ -384,9 +384,9 @@ command = "/bin/sh"
         (
             "server imported",
             "warning",
-            "`longhaul servers consent imported`",
+            "`longhaul servers approve imported`",
         ),
-        ("server imported", "warning", "needs consent for API_KEY"),
+        ("server imported", "warning", "needs approval, so"),
         (
             "server notes",
             "error",

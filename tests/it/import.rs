@@ -236,7 +236,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             ".mcp.json",
             "shared",
-            "run `longhaul servers consent shared` to let it receive SHARED_TOKEN",
+            "run `longhaul servers approve shared` to let it receive SHARED_TOKEN",
         ),
         (".mcp.json", "socket", "longhaul does not support ws"),
         ("home/.cursor", "docs", "seems to contain a key"),
@@ -291,7 +291,7 @@ fn imports_every_format_without_contacting_servers() {
     };
     assert_eq!(state("sentry"), "ready");
     assert_eq!(state("lab-2"), "ready", "another server of the same name");
-    assert_eq!(state("shared"), "needs-consent", "though it is set");
+    assert_eq!(state("shared"), "needs-approval", "though it is set");
     assert_eq!(state("context7"), "needs-approval");
     let before = env.config();
     let again = env.run(&["servers", "import", "--json"]).document();
@@ -349,18 +349,18 @@ fn the_empty_screen_previews_an_import() {
         "X would be sent to http://{addr} in the X-Key header"
     ));
     screen.press("\x1b");
-    screen.wait_for("ours needs consent");
+    screen.wait_for("ours needs approval");
     screen.wait_for("Imported 1 server");
     screen.press("qqq");
     screen.end();
     let config = fs::read_to_string(env.path().join("config.toml")).unwrap();
     assert!(config.contains("[servers.lab]"), "{config}");
-    assert!(!config.contains("consent ="), "{config}");
+    assert!(!config.contains("approved ="), "{config}");
     assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 
 #[test]
-fn sends_no_variable_before_consent_that_names_the_host() {
+fn sends_no_variable_before_approval_that_names_the_host() {
     let text =
         r#"{"mcpServers": {"lab": {"url": "http://@HERE@/mcp", "headers": {"X-Key": "${X}"}}}}"#;
     let env = ImportEnv::empty();
@@ -370,7 +370,7 @@ fn sends_no_variable_before_consent_that_names_the_host() {
     let withheld = env.run(&["-s", "lab", "tools"]);
     assert_eq!(withheld.code, Some(3), "{withheld:#?}");
     assert!(
-        withheld.err.contains("servers consent lab"),
+        withheld.err.contains("servers approve lab"),
         "{withheld:#?}"
     );
     env.is_untouched();
@@ -381,7 +381,7 @@ fn sends_no_variable_before_consent_that_names_the_host() {
     let says = format!("X will be sent to http://{} in the X-Key header", env.addr);
     assert!(ran.out.contains(&says), "{ran:#?}");
     assert!(
-        env.config().contains("consent = \"sha256:"),
+        env.config().contains("approved = \"sha256:"),
         "{}",
         env.config()
     );

@@ -292,7 +292,7 @@ fn sends_a_variable_only_to_its_server_and_names_missing_ones() {
     let withheld = ran(&call, Some("canary-of-the-lab"));
     assert_eq!(withheld.code, Some(3), "{withheld:#?}");
     assert!(
-        withheld.err.contains("longhaul servers consent lab"),
+        withheld.err.contains("longhaul servers approve lab"),
         "{withheld:#?}"
     );
     assert!(plain.shared.heads.lock().unwrap().is_empty());
@@ -342,7 +342,7 @@ fn an_open_session_applies_changed_config_headers() {
 }
 
 #[test]
-fn an_open_screen_applies_consent_given_elsewhere() {
+fn an_open_screen_applies_approved_message_elsewhere() {
     let (plain, addr) = Plain::serve();
     let env = TestEnv::new();
     let config = env.path().join("config.toml");
@@ -354,10 +354,10 @@ fn an_open_screen_applies_consent_given_elsewhere() {
 
     write_atomically(&config, text.as_bytes()).unwrap();
     let mut screen = env.open_with(&variables, pty::program(), &[], (120, 36));
-    screen.wait_for("lab needs consent");
+    screen.wait_for("lab needs approval");
     screen.press("n");
     // The sentence wraps after its first word.
-    screen.wait_for("`longhaul servers consent lab`.");
+    screen.wait_for("`longhaul servers approve lab`.");
     screen.wait_for("press L to fix this");
     screen.press("\x1b");
     screen.wait_for("! needs you");
@@ -404,15 +404,15 @@ fn an_open_screen_applies_consent_given_elsewhere() {
     write_atomically(&config, text.as_bytes()).unwrap();
     let named = ["--session", "other"];
     let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
-    screen.wait_for("lab needs consent");
+    screen.wait_for("lab needs approval");
     screen.press("n");
     // The sentence wraps after its first word.
-    screen.wait_for("`longhaul servers consent lab`.");
+    screen.wait_for("`longhaul servers approve lab`.");
     screen.wait_for("press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(
         env.path(),
-        &["servers", "consent", "lab", "--yes"],
+        &["servers", "approve", "lab", "--yes"],
     ));
     assert_eq!(agreed.code, Some(0), "{agreed:#?}");
     assert!(

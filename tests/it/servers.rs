@@ -321,7 +321,7 @@ args = ["-y", "a b"]
     let expected = |wants: &str| {
         [
             ("files", "needs-approval"),
-            ("imported", "needs-consent"),
+            ("imported", "needs-approval"),
             ("wants", wants),
         ]
         .map(|(name, state)| (name.to_owned(), state.to_owned()))
@@ -332,26 +332,15 @@ args = ["-y", "a b"]
     assert!(lines.contains("npx -y 'a b'"), "{lines}");
     assert!(lines.contains("needs $W_KEY (not set here)"), "{lines}");
 
-    let asked = run(state, &["servers", "consent", "imported"]);
+    let asked = run(state, &["servers", "approve", "imported"]);
     assert_eq!(asked.code, Some(2), "{asked:#?}");
     let words = "I_TOKEN would be sent to https://i.example in the Authorization header";
     assert!(asked.err.contains(words), "{asked:#?}");
-    ok(run(state, &["servers", "consent", "imported", "--yes"]));
+    ok(run(state, &["servers", "approve", "imported", "--yes"]));
     assert_eq!(list(Some("k"))[1].1, "needs-variable");
     let moved = written(state).replace("i.example", "evil.example");
     write(config(state), moved);
-    assert_eq!(list(Some("k"))[1].1, "needs-consent");
-}
-
-#[test]
-fn a_program_is_approved_and_not_agreed_to() {
-    let dir = tempfile::tempdir().unwrap();
-    let state = dir.path();
-    let before = "[servers.\"my files\"]\ncommand = \"npx\"\n";
-    write(config(state), before);
-    let asked = run(state, &["servers", "consent", "my files", "--yes"]);
-    refused(&asked, "longhaul servers approve 'my files'");
-    assert_eq!(written(state), before);
+    assert_eq!(list(Some("k"))[1].1, "needs-approval");
 }
 
 #[test]

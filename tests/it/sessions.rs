@@ -444,7 +444,7 @@ fn a_script_gets_json_from_every_command_that_it_asks_for_it() {
         &["servers", "list"],
         &["servers", "add", "lab", &url],
         &["servers", "test", "lab"],
-        &["servers", "consent", "lab"],
+        &["servers", "approve", "lab"],
         &["servers", "remove", "lab", "--yes"],
         &["sessions", "list"],
         &["paths"],

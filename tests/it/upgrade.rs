@@ -255,7 +255,7 @@ fn values_that_only_a_client_has_continue_too() {
     let config =
         format!("[servers.lab]\nurl = {url:?}\nheaders = {{ X-Api-Key = \"${{LAB_KEY}}\" }}\n");
     write_atomically(&kept.path().join("config.toml"), config.as_bytes()).unwrap();
-    kept.ok(&["servers", "consent", "lab", "--yes"]);
+    kept.ok(&["servers", "approve", "lab", "--yes"]);
     let mut call = kept.command(&["-s", "lab", "call", "--detach", "work"]);
     let ran = crate::support::program::finish(call.env("LAB_KEY", "hunter22"));
     assert_eq!(ran.code, Some(0), "{ran:#?}");

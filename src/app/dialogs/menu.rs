@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Command, Consent},
+    app::{Approval, Command},
     domain::{CutOutcome, Mono, ServerName, SessionRequest, Stamp, TaskId},
 };
 
@@ -42,7 +42,7 @@ pub enum Menu {
         new: usize,
     },
     /// Approve what the configuration would send to a server or start.
-    Consent(ServerName, Box<Consent>),
+    Approval(ServerName, Box<Approval>),
 }
 
 impl Menu {
@@ -51,7 +51,7 @@ impl Menu {
         match self {
             Self::StopNow(task) | Self::WhatNow(task) | Self::Copy(task) => task == id,
             Self::Cancel(tasks) => tasks.contains(id),
-            Self::Quit { .. } | Self::Fixed(_) | Self::Import { .. } | Self::Consent(..) => false,
+            Self::Quit { .. } | Self::Fixed(_) | Self::Import { .. } | Self::Approval(..) => false,
         }
     }
 }

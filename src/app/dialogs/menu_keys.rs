@@ -7,14 +7,14 @@ use crate::{
         quit::{cancel_all_and_quit, quit as quit_now},
         requests::request,
         seen::mark_seen,
-        servers::request_next_consent,
+        servers::request_next_approval,
         task_actions::{forget, report_requested, run_again},
     },
     domain::{Mono, SessionRequest, Stamp},
 };
 
 use super::{
-    cancel, consent, copy, import, keys::ignore_early_key, menu::was_readable, page::scrolled,
+    approval, cancel, copy, import, keys::ignore_early_key, menu::was_readable, page::scrolled,
     quit, stop_now, what_now,
 };
 
@@ -28,7 +28,7 @@ pub fn dialog(state: &State, menu: &Menu, now: Stamp) -> Dialog {
         Menu::Copy(id) => copy::dialog(state, id),
         Menu::Fixed(dialog) => (**dialog).clone(),
         Menu::Import { lines, new } => import::dialog(state, lines, *new),
-        Menu::Consent(server, consent) => consent::dialog(state, server, consent),
+        Menu::Approval(server, approval) => approval::dialog(state, server, approval),
     }
 }
 
@@ -103,9 +103,9 @@ fn run(state: &mut State, action: MenuAction) {
         }
         MenuAction::Copy(copied) => state.copy(copied),
         MenuAction::Command(command) => state.command(command),
-        MenuAction::Refuse => request_next_consent(state),
+        MenuAction::Refuse => request_next_approval(state),
         MenuAction::Postpone => {
-            state.dialogs.awaiting_consent.clear();
+            state.dialogs.awaiting_approval.clear();
             let [key, servers] = [Action::SignIn, Action::ShowServers].map(|it| state.key(it));
             state.reply(format!(
                 "nothing approved or sent; to decide later, press {key} in the servers pane ({servers})"

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::{
-        Endpoint, consent::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
+        Endpoint, approval::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
         scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
     },
     domain::{HeaderError, Program, Template, check_header, is_variable, server_url, text},
@@ -250,7 +250,6 @@ impl<'e> EntryReader<'e> {
             url: url.to_string(),
             headers,
             protocol: None,
-            consent: None,
         })
     }
 

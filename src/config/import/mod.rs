@@ -1,6 +1,6 @@
 //! Imports the servers of other programs, and reports the outcome of each.
 //!
-//! Invariants: no server is contacted or started; a variable goes to a host only after a consent that names both; every
+//! Invariants: no server is contacted or started; a variable goes to a host only after an approval that names both; every
 //! skipped entry is reported with its reason.
 
 mod entry;
@@ -23,7 +23,7 @@ use self::{
     reason::{FileError, SkipReason},
     server::{ImportEntry, ImportableServer},
 };
-use super::{ConfigEdit, ConfigError, Endpoint, NewServer, consent, digest};
+use super::{ConfigEdit, ConfigError, Endpoint, NewServer, approval, digest};
 use crate::{
     app::ServerFindings,
     config::{
@@ -76,10 +76,10 @@ pub(crate) struct EntryReport {
     pub(crate) location: Option<String>,
     pub(crate) variables: Vec<String>,
     /// Whether the variables may be sent to the server.
-    pub(crate) has_consent: bool,
+    pub(crate) is_approved: bool,
     /// Why it was skipped, or what the user should know about it.
     pub(crate) notes: Vec<String>,
-    /// The consent or approval that it needs, with the command that gives it.
+    /// The approval that it needs, with the command that gives it.
     pub(crate) needs: Option<String>,
 }
 
@@ -107,10 +107,10 @@ pub fn imported(path: &Path, text: &str) -> Result<Vec<Imported>, impl std::fmt:
 }
 
 /// Asks whether the variables in the headers of a server may be sent; takes its name, URL and headers.
-pub(crate) type AskConsent<'a, E> =
+pub(crate) type AskApproval<'a, E> =
     dyn FnMut(&str, &str, &[(String, Template)]) -> Result<bool, E> + 'a;
 
-/// For the screen: lists what would be imported, or with `does_import` imports it. Gives no consent.
+/// For the screen: lists what would be imported, or with `does_import` imports it. Gives no approval.
 pub(crate) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFindings, ConfigError> {
     let path = path();
     let config = super::read(path.as_deref())?;
@@ -135,13 +135,13 @@ pub(crate) fn findings(paths: &Paths, does_import: bool) -> Result<ServerFinding
             names.any(|imported| imported == name.as_str())
         };
         let withheld = config.servers.iter();
-        let withheld = withheld.filter(|server| server.withheld.is_some());
+        let withheld = withheld.filter(|server| server.is_withheld);
         let withheld = withheld.map(|server| server.name.clone());
         waiting = withheld.filter(is_imported).collect();
         imported_configs = server_configs(config.servers);
     }
     Ok(ServerFindings {
-        // After the import the screen asks for consent itself.
+        // After the import the screen asks for approval itself.
         lines: lines(&reports, !does_import),
         new,
         server_configs: imported_configs,
@@ -158,7 +158,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<ImportEntry>, FileError> {
 pub(crate) fn plan<E: From<ConfigError>>(
     files: &[PathBuf],
     mut servers: ExistingServers,
-    ask_consent: &mut AskConsent<'_, E>,
+    ask_approval: &mut AskApproval<'_, E>,
 ) -> Result<(ConfigEdit, Vec<EntryReport>), E> {
     let mut edit = ConfigEdit::open(path())?;
     let mut reports = Vec::new();
@@ -178,7 +178,7 @@ pub(crate) fn plan<E: From<ConfigError>>(
                     server.notes.extend(unset);
                     let known = servers.known(entry.name.trim(), &server.endpoint);
                     let server = (entry.name, server);
-                    add(&mut edit, &mut servers, ask_consent, file, server, known)?
+                    add(&mut edit, &mut servers, ask_approval, file, server, known)?
                 }
             });
         }
@@ -186,7 +186,7 @@ pub(crate) fn plan<E: From<ConfigError>>(
     Ok((edit, reports))
 }
 
-/// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without consent. Its
+/// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without approval. Its
 /// secrets get variables that no other server has. `is_taken` tells whether a known server gets another value of a
 /// variable. Also returns the variables that the file has to pass on, with their values.
 pub(crate) fn import_entry(
@@ -237,8 +237,8 @@ pub(crate) fn import_entry(
         (None, endpoint, passed)
     };
     let server = (entry.name, ImportableServer { endpoint, ..server });
-    let no_consent = &mut |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, ConfigError>(false);
-    let report = add(edit, servers, no_consent, path, server, known)?;
+    let no_approval = &mut |_: &str, _: &str, _: &[(String, Template)]| Ok::<_, ConfigError>(false);
+    let report = add(edit, servers, no_approval, path, server, known)?;
     Ok((report, passed))
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn import_entry(
 fn add<E>(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
-    ask_consent: &mut AskConsent<'_, E>,
+    ask_approval: &mut AskApproval<'_, E>,
     file: &Path,
     (name, server): (String, ImportableServer),
     known: Option<String>,
@@ -276,25 +276,21 @@ fn add<E>(
         imported_from: std::path::absolute(file)
             .ok()
             .map(|file| file.display().to_string()),
+        approved: None,
     };
     let own = ServerName::free(&new.name, |name| servers.has(name) || edit.has_server(name));
     let own = own.as_str().to_owned();
-    if let Endpoint::Http {
-        url,
-        headers,
-        consent,
-        ..
-    } = &mut new.endpoint
+    if let Endpoint::Http { url, headers, .. } = &new.endpoint
         && !report.variables.is_empty()
     {
-        report.has_consent = ask_consent(&own, url, headers)?;
-        if report.has_consent {
-            *consent = Some(digest(url, headers));
-            let lines = consent::header_destinations(url, headers, "will be sent");
+        report.is_approved = ask_approval(&own, url, headers)?;
+        if report.is_approved {
+            new.approved = Some(digest(url, headers));
+            let lines = approval::header_destinations(url, headers, "will be sent");
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(
-                "run `longhaul servers consent {}` to let it receive {}",
+                "run `longhaul servers approve {}` to let it receive {}",
                 text::shell_word(&own),
                 report.variables.join(", ")
             ));
@@ -339,6 +335,7 @@ impl ExistingServers {
     pub(crate) fn of(config: &Config, paths: &Paths) -> Self {
         let configured = config.servers.iter().map(|server| NewServer {
             imported_from: None,
+            approved: None,
             name: server.name.as_str().to_owned(),
             endpoint: match &server.program {
                 Some(program) => Endpoint::Stdio(program.clone()),
@@ -346,7 +343,6 @@ impl ExistingServers {
                     url: server.url.clone().unwrap_or_default(),
                     headers: server.headers.clone(),
                     protocol: None,
-                    consent: None,
                 },
             },
         });
@@ -396,7 +392,7 @@ impl EntryReport {
     fn describe(&mut self, endpoint: &Endpoint) {
         let (kind, location) = match endpoint {
             Endpoint::Http { url, .. } => ("http", url.clone()),
-            Endpoint::Stdio(program) => ("stdio", consent::command_line(program)),
+            Endpoint::Stdio(program) => ("stdio", approval::command_line(program)),
         };
         (self.kind, self.location) = (Some(kind), Some(location));
         self.variables = endpoint.variables().into_iter().sorted().dedup().collect();

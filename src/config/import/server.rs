@@ -4,7 +4,7 @@
 
 use super::reason::SkipReason;
 use crate::{
-    config::{Endpoint, consent::variable_for},
+    config::{Endpoint, approval::variable_for},
     domain::Template,
 };
 

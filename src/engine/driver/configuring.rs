@@ -14,16 +14,14 @@ use crate::{
         snapshots::ReaderId,
     },
     link::{Input, Sent},
-    protocol::{ExchangeEvent, HttpError},
     transport::{ProcessGuard, Secrets, StdioOptions},
 };
 
 /// Why longhaul itself sends nothing to a server, or doesn't start it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WithheldError {
-    /// The user has not agreed; the reader of the configuration says to what.
     #[error("{0}")]
-    NoConsent(String),
+    NotApproved(String),
     #[error(
         "{0} is a stdio server, but its command is not in this configuration, or this process is read-only; to add it: `longhaul servers add {0} -- COMMAND`"
     )]
@@ -138,8 +136,8 @@ impl Configured<'_> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(why) = self.server.and_then(|server| server.withheld.as_ref()) {
-            return Err(WithheldError::NoConsent(why.clone()));
+        if let Some(why) = self.server.and_then(ServerConfig::why_withheld) {
+            return Err(WithheldError::NotApproved(why));
         }
         let name = || record.name.clone();
         let is_open =
@@ -166,14 +164,6 @@ impl Configured<'_> {
 pub const USUAL_ENVIRONMENT: [&str; 8] = [
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
 ];
-
-/// The response that the state machine gets if longhaul itself refuses to send a request.
-pub(super) fn refused_here() -> ExchangeEvent {
-    ExchangeEvent::Refused(Box::new(HttpError {
-        status: 401,
-        ..HttpError::default()
-    }))
-}
 
 impl Driver<'_> {
     /// Applies a configuration file. A server with an address is added; one that the file no longer
@@ -217,7 +207,7 @@ impl Driver<'_> {
             };
             let credentials = |server: &ServerConfig| {
                 let (headers, program) = (server.headers.clone(), server.program.clone());
-                (headers, program, server.withheld.clone())
+                (headers, program, server.is_withheld)
             };
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
             self.show_gone_from(&name, None, now);

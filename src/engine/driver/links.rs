@@ -17,7 +17,7 @@ use crate::{
     },
     engine::{
         driver::{
-            configuring::{Configured, WithheldError, refused_here},
+            configuring::{Configured, WithheldError},
             requests::at_rest,
             saving::notice,
             state::{Driver, Linked, Saver},
@@ -29,7 +29,7 @@ use crate::{
         upgrade::LinkState,
     },
     link::{Choice, ExchangeId, Input, Link, Output, SaveToken, Unfollowed},
-    protocol::{ExchangeEvent, Method, Request},
+    protocol::{ExchangeEvent, HttpError, Method, Request},
     store::RestoredTask,
     transport::{Http, HttpOptions, ProgramPipes, Secrets, SignIn, Stdio},
 };
@@ -102,10 +102,10 @@ impl Linked {
         let name = &self.link.record().name;
         let program = configured
             .server
-            .and_then(|server| Some((server.program.as_ref()?, &server.withheld)));
+            .and_then(|server| Some((server.program.as_ref()?, server.why_withheld())));
         let program = match program {
             Some((program, None)) => Ok(program),
-            Some((_, Some(why))) => Err(WithheldError::NoConsent(why.clone())),
+            Some((_, Some(why))) => Err(WithheldError::NotApproved(why)),
             None => Err(WithheldError::NoProgram(name.clone())),
         };
         let options = program.and_then(|program| {
@@ -148,9 +148,12 @@ impl Linked {
 
     /// Tells the machine why nothing is sent, as if the server had answered as it does without credentials.
     fn withhold(&mut self, error: &WithheldError) -> ExchangeEvent {
-        self.link.takes_sign_in(false);
-        self.link.withhold(error.to_string());
-        refused_here()
+        self.link.withhold();
+        ExchangeEvent::Refused(Box::new(HttpError {
+            status: 401,
+            withheld: Some(error.to_string()),
+            ..HttpError::default()
+        }))
     }
 
     /// The client for its server, created if necessary; `Err` is what the state machine gets instead.

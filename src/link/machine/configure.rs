@@ -31,9 +31,9 @@ impl Link {
         Ok(())
     }
 
-    /// The next refusal of credentials is not the server's: nothing was sent, for this reason.
-    pub fn withhold(&mut self, why: String) {
-        self.credentials.withhold(why);
+    /// A request was not sent, because credentials or an approval is missing.
+    pub fn withhold(&mut self) {
+        self.credentials.from_sign_in = false;
         // It was counted when it was meant to go out, and it never did.
         self.in_flight.sent = self.in_flight.sent.saturating_sub(1);
         self.published.is_server_stale = true;
@@ -96,12 +96,11 @@ impl Link {
         if let Some(url) = config.url.as_ref().filter(|url| **url != self.record.url) {
             self.move_to(url)?;
         }
-        self.credentials.is_program_approved =
-            config.program.is_some() && config.withheld.is_none();
+        self.credentials.is_program_approved = config.program.is_some() && !config.is_withheld;
         if self.record.is_process() && self.legacy_sse.is_none() {
-            match &config.withheld {
+            match config.why_withheld() {
                 Some(why) => {
-                    self.connection = ConnectionState::AuthRequired(why.clone());
+                    self.connection = ConnectionState::AuthRequired(why);
                     self.show_all();
                 }
                 None => self.retry_auth(),

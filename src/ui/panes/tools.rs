@@ -12,7 +12,7 @@ use crate::{
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let server = state.server(server).filter(|it| it.waits_for_consent());
+    let server = state.server(server).filter(|it| it.waits_for_user());
     if server.is_none() {
         return format!("No tools: {why}");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul::{
     app::{
-        Command, ConfigReread, Consent, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
+        Approval, Command, ConfigReread, Event, ExitNote, ExitWhen, Focus, Group, GroupTitle,
         KeyOverride, Keymap, ListRow, Menu, Overlay, Pane, Settings, Setup, State, Tab,
         TerminalCommand, UserInput, lane_of, next_wake, update,
     },
@@ -243,17 +243,17 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
 }
 
 #[test]
-fn consent_requires_the_whole_text_on_screen() {
-    let consent = |lines: Vec<String>| Consent {
+fn approval_requires_the_whole_text_on_screen() {
+    let approval = |lines: Vec<String>| Approval {
         pending: lines,
         digest: "d".to_owned(),
         is_program: true,
-        ..Consent::default()
+        ..Approval::default()
     };
     let server = longhaul::domain::ServerName::new("files");
     let agreed = |size, lines: Vec<String>| {
         let mut screen = Screen::morning(size, colour());
-        screen.event(Event::ConsentRead(server.clone(), consent(lines.clone())));
+        screen.event(Event::ApprovalRead(server.clone(), approval(lines.clone())));
         screen.todo.clear();
         let shown = screen.draw_text();
         screen.wait(500).keys("y");

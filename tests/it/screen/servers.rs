@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{Command, Consent, Event, Menu, Overlay, Pane, ServerFindings, Tab},
+    app::{Approval, Command, Event, Menu, Overlay, Pane, ServerFindings, Tab},
     domain::{
         Connectivity, LinkState, Phase, ServerName, ServerObstacle, ServerView, SessionEvent,
         SessionRequest,
@@ -19,10 +19,6 @@ fn lab(obstacle: Option<ServerObstacle>, state: LinkState) -> ServerView {
     }
 }
 
-fn consent() -> ServerObstacle {
-    ServerObstacle::Consent(vec!["LAB_TOKEN".to_owned()])
-}
-
 fn variable() -> ServerObstacle {
     ServerObstacle::Variables(vec!["LAB_TOKEN".to_owned()])
 }
@@ -34,11 +30,6 @@ fn knows(screen: &mut Screen, view: ServerView) {
 #[test]
 fn shows_what_a_server_needs_before_its_first_use() {
     for (obstacle, word, todo) in [
-        (
-            consent(),
-            "lab needs consent",
-            "or run `longhaul servers consent lab`",
-        ),
         (
             ServerObstacle::Approval,
             "lab needs approval",
@@ -58,7 +49,7 @@ fn shows_what_a_server_needs_before_its_first_use() {
         assert!(screen.draw().contains("L approve or sign in"));
         screen.todo.clear();
         screen.keys("L");
-        let read = Command::ReadConsent(ServerName::new("lab"));
+        let read = Command::ReadApproval(ServerName::new("lab"));
         assert_eq!(screen.todo, [read]);
         // Nothing stands in its way any more.
         knows(&mut screen, lab(None, LinkState::Idle));
@@ -80,9 +71,9 @@ fn a_task_that_waits_names_what_it_waits_for() {
             "set it and restart longhaul",
         ),
         (
-            Some(consent()),
+            Some(ServerObstacle::Approval),
             LinkState::Idle,
-            "needs consent: L",
+            "needs approval: L",
             "press L to review",
         ),
         (
@@ -119,11 +110,11 @@ fn a_task_that_waits_names_what_it_waits_for() {
 
 /// Nothing is left to agree to there.
 fn nothing_at(name: &str, words: &str) -> Event {
-    let consent = Consent {
+    let approval = Approval {
         message: words.to_owned(),
-        ..Consent::default()
+        ..Approval::default()
     };
-    Event::ConsentRead(ServerName::new(name), consent)
+    Event::ApprovalRead(ServerName::new(name), approval)
 }
 
 #[test]
@@ -174,7 +165,7 @@ fn the_login_key_opens_the_list_when_several_servers_wait() {
     let mut screen = Screen::new(USUAL, colour());
     knows(&mut screen, server("ci", LinkState::Live));
     for name in ["lab", "files"] {
-        let mut view = lab(Some(consent()), LinkState::Idle);
+        let mut view = lab(Some(ServerObstacle::Approval), LinkState::Idle);
         view.name = ServerName::new(name);
         knows(&mut screen, view);
     }
@@ -205,18 +196,18 @@ fn taken(waiting: &[&str], lines: Vec<String>) -> Event {
 }
 
 fn asks_for(name: &str) -> Event {
-    let consent = Consent {
+    let approval = Approval {
         pending: vec![format!("{name}: X would be sent to https://h.example")],
         digest: "d".to_owned(),
-        ..Consent::default()
+        ..Approval::default()
     };
-    Event::ConsentRead(ServerName::new(name), consent)
+    Event::ApprovalRead(ServerName::new(name), approval)
 }
 
 fn reads(screen: &Screen) -> Vec<&str> {
     fn name(command: &Command) -> Option<&str> {
         match command {
-            Command::ReadConsent(name) => Some(name.as_str()),
+            Command::ReadApproval(name) => Some(name.as_str()),
             _ => None,
         }
     }
@@ -224,7 +215,7 @@ fn reads(screen: &Screen) -> Vec<&str> {
 }
 
 #[test]
-fn asks_for_consent_one_server_at_a_time_after_an_import() {
+fn asks_for_approval_one_server_at_a_time_after_an_import() {
     let lines = vec!["taken lab: https://h.example".to_owned()];
     let mut screen = Screen::new(USUAL, colour());
     screen.event(taken(&["lab", "ci", "files"], lines));
@@ -234,12 +225,12 @@ fn asks_for_consent_one_server_at_a_time_after_an_import() {
     // A yes is written down before the next one is read: each reads the whole configuration.
     screen.wait(500).keys("y");
     assert_eq!(reads(&screen), ["lab"]);
-    screen.event(Event::ConsentRead(
+    screen.event(Event::ApprovalRead(
         ServerName::new("lab"),
-        Consent {
+        Approval {
             message: "agreed for lab".to_owned(),
             is_approved: true,
-            ..Consent::default()
+            ..Approval::default()
         },
     ));
     assert_eq!(reads(&screen), ["lab", "ci"]);

@@ -91,7 +91,7 @@ fn unapproved(context: &Context<'_>, checks: &mut Checks) -> bool {
     let named = &context.global.server;
     let is_selected = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
     let unapproved = config.servers.iter().filter(|server| {
-        server.program.is_some() && server.withheld.is_some() && is_selected(server.name.as_str())
+        server.program.is_some() && server.is_withheld && is_selected(server.name.as_str())
     });
     let mut is_any = false;
     for server in unapproved {
@@ -124,15 +124,8 @@ fn check_config_obstacle(context: &Context<'_>, name: &ServerName, checks: &mut 
     let name = text::shell_word(server.name.as_str());
     match obstacle {
         Some(obstacle @ Needs::Approval) => checks.warning(
-            format!("stdio, {}, so it is not started", obstacle.message()),
+            format!("{}, so longhaul doesn't use it", obstacle.message()),
             format!("review it with `longhaul servers approve {name}`"),
-        ),
-        Some(Needs::Consent(variables)) => checks.warning(
-            format!(
-                "needs consent for {}, so nothing is sent there",
-                variables.join(", ")
-            ),
-            format!("review it with `longhaul servers consent {name}`"),
         ),
         Some(obstacle @ Needs::Variables(_)) => checks.wrong(
             format!("{} (not set here)", obstacle.message()),

@@ -6,8 +6,8 @@ use crate::{
     cli::{CliError, CliResult, Context, live_session::notify_drivers, server_args::AddServerArgs},
     config::{
         self, ConfigEdit, ConfigError, Endpoint, NewServer,
-        consent::{bound, command_line, variable_for},
-        is_name, is_secret, scheme_of, secret_argument,
+        approval::{bound, command_line, variable_for},
+        digest_of_program, is_name, is_secret, scheme_of, secret_argument,
     },
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
@@ -37,10 +37,16 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
         }
         None => Endpoint::Stdio(program(add)?),
     };
+    // Typing the command line of a stdio server approves it.
+    let approved = match &endpoint {
+        Endpoint::Stdio(program) => Some(digest_of_program(program)),
+        Endpoint::Http { .. } => None,
+    };
     let server = NewServer {
         name: name.to_owned(),
         endpoint,
         imported_from: None,
+        approved,
     };
     let mut saves = 1..MAX_SAVES;
     let path = loop {
@@ -55,9 +61,6 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
             }));
         }
         edit.add(&server);
-        if let Endpoint::Stdio(program) = &server.endpoint {
-            edit.approve(name, program);
-        }
         let path = edit.path.display().to_string();
         match edit.save() {
             // Most likely by a command that adds another server.
@@ -103,11 +106,10 @@ fn http(context: &Context<'_>, name: &str, url: &str) -> CliResult<Endpoint> {
         url: url.to_string(),
         headers,
         protocol: context.global.protocol.0.map(ProtocolVersion::label),
-        consent: None,
     })
 }
 
-/// A stdio server. Typing its command line approves it.
+/// A stdio server.
 fn program(add: &AddServerArgs) -> CliResult<Program> {
     let mut words = add.command.iter().cloned();
     let variable = |text: &String| {

@@ -9,7 +9,7 @@ use crate::{
         server_args::ImportArgs,
     },
     config::{
-        consent,
+        approval,
         import::{EntryReport, ExistingServers, ImportOutcome, lines, locations, plan, read},
     },
     domain::{Template, server_url},
@@ -34,16 +34,16 @@ pub(in crate::cli) fn import(context: &mut Context<'_>, import: &ImportArgs) -> 
         return Err(CliError::usage(message));
     }
     let servers = ExistingServers::of(context.config()?, &context.paths);
-    let mut ask_consent = |name: &str, url: &str, headers: &[(String, Template)]| {
+    let mut ask_approval = |name: &str, url: &str, headers: &[(String, Template)]| {
         if import.yes || !context.terminal.is_for_people() {
             return Ok(import.yes);
         }
-        for line in consent::header_destinations(url, headers, "would be sent") {
+        for line in approval::header_destinations(url, headers, "would be sent") {
             context.report(&format!("{name}: {line}"));
         }
         confirm(context, "allow? y/N")
     };
-    let (edit, reports) = plan(&files, servers, &mut ask_consent)?;
+    let (edit, reports) = plan(&files, servers, &mut ask_approval)?;
     if reports.iter().any(EntryReport::is_imported) {
         edit.save()?;
         notify_drivers(context);
@@ -68,7 +68,7 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> CliResult<()> {
                     "kind": report.kind,
                     "location": report.location.as_deref().map(server_url::redacted),
                     "variables": report.variables,
-                    "consent": report.has_consent,
+                    "approval": report.is_approved,
                     "notes": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
                 })
             })

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{CliResult, Context, code, format},
-    config::consent::{command_line, obstacle},
+    config::approval::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
 };
 

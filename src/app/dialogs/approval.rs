@@ -1,16 +1,16 @@
 //! The dialog to approve what the configuration would send to a server or start.
 
 use crate::{
-    app::{Command, Consent, Dialog, MenuAction, MenuItem, State},
+    app::{Approval, Command, Dialog, MenuAction, MenuItem, State},
     domain::{ServerName, text},
 };
 
 use super::fit::fits;
 
-pub(super) fn dialog(state: &State, server: &ServerName, consent: &Consent) -> Dialog {
-    let lines = &consent.pending;
+pub(super) fn dialog(state: &State, server: &ServerName, approval: &Approval) -> Dialog {
+    let lines = &approval.pending;
     let name = text::clean_line(server.as_str());
-    let (title, first) = if consent.is_program {
+    let (title, first) = if approval.is_program {
         (
             format!("Start {name}?"),
             "It runs with your permissions. It has not been started yet.",
@@ -24,19 +24,19 @@ pub(super) fn dialog(state: &State, server: &ServerName, consent: &Consent) -> D
     let shown = lines.iter().map(|line| text::clean_line(line));
     let last = "You will be asked again if anything above changes.";
     let body = [first.into()].into_iter().chain(shown).chain([last.into()]);
-    let (no, yes, command) = if consent.is_program {
-        ("no, don't start it", "yes, start it", "approve")
+    let (no, yes) = if approval.is_program {
+        ("no, don't start it", "yes, start it")
     } else {
-        ("no, send nothing", "yes, send them", "consent")
+        ("no, send nothing", "yes, send them")
     };
     let approve = MenuAction::Command(Command::Approve {
         server: server.clone(),
-        digest: consent.digest.clone(),
+        digest: approval.digest.clone(),
     });
     // The user must be able to read everything before approving it.
     let why_not = (!fits(state, lines)).then(|| {
         let server = text::shell_word(server.as_str());
-        format!("too long to show here; run `longhaul servers {command} {server}`")
+        format!("too long to show here; run `longhaul servers approve {server}`")
     });
     let items = vec![
         MenuItem::new('n', no, MenuAction::Refuse),

@@ -1,4 +1,4 @@
-//! What a server would get or start, and the user's consent to it.
+//! What a server would get or start, and the user's approval of it.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 
 use super::{ConfigEdit, ConfigError, digest, digest_of_program};
 use crate::{
-    app::Consent,
+    app::Approval,
     config::file::{path, read, server_configs},
     domain::{Program, ServerConfig, ServerName, ServerObstacle, Template, server_url, text},
     engine::USUAL_ENVIRONMENT,
@@ -14,21 +14,14 @@ use crate::{
 
 /// Why a configured server cannot be used yet: its `state` in JSON, and the message.
 pub(crate) fn obstacle(server: &ServerConfig) -> Option<(&'static str, String)> {
-    let name = text::shell_word(server.name.as_str());
     let obstacle = server.obstacle(|name| super::secret::env_secret(name).is_some())?;
     let message = obstacle.message();
     Some(match &obstacle {
-        ServerObstacle::Approval => (
-            "needs-approval",
-            format!("stdio, {message}: `longhaul servers approve {name}`"),
-        ),
-        ServerObstacle::Consent(variables) => (
-            "needs-consent",
-            format!(
-                "{message} for {}: `longhaul servers consent {name}`",
-                variables.join(", ")
-            ),
-        ),
+        ServerObstacle::Approval => {
+            let name = text::shell_word(server.name.as_str());
+            let next = format!("{message}: `longhaul servers approve {name}`");
+            ("needs-approval", next)
+        }
         ServerObstacle::Variables(_) => ("needs-variable", format!("{message} (not set here)")),
     })
 }
@@ -147,18 +140,14 @@ pub(crate) fn variable_for(server: &str, header: &str) -> String {
     }
 }
 
-/// `servers consent` and `servers approve` for the screen. Gives the consent if `agreed_to` is the digest of what it now
-/// covers; otherwise returns what it would cover.
-pub(crate) fn consent_on_screen(
-    name: &ServerName,
-    agreed_to: Option<&str>,
-) -> Result<Consent, ConfigError> {
+/// Approves what a server needs if `agreed_to` is the digest of that; otherwise returns what there is to approve.
+pub(crate) fn approve(name: &ServerName, agreed_to: Option<&str>) -> Result<Approval, ConfigError> {
     let path = path();
     let config = read(path.as_deref())?;
     let server = config.entry(name);
-    if let Some(server) = server.filter(|it| it.withheld.is_some()) {
+    if let Some(server) = server.filter(|it| it.is_withheld) {
         let program = server.program.as_ref().map(bound);
-        let (to_agree, digest) = match (&program, &server.url) {
+        let (pending, digest) = match (&program, &server.url) {
             (Some(program), _) => (start_summary(program), digest_of_program(program)),
             (None, Some(url)) => (
                 header_destinations(url, &server.headers, "would be sent"),
@@ -167,25 +156,23 @@ pub(crate) fn consent_on_screen(
             (None, None) => (Vec::new(), String::new()),
         };
         if agreed_to != Some(&digest) {
-            return Ok(Consent {
-                pending: to_agree,
+            return Ok(Approval {
+                pending,
                 digest,
                 is_program: program.is_some(),
                 server_configs: server_configs(config.servers),
-                ..Consent::default()
+                ..Approval::default()
             });
         }
         let mut edit = ConfigEdit::open(path.clone())?;
-        match &program {
-            Some(program) => edit.approve(server.name.as_str(), program),
-            None => edit.consent(server.name.as_str(), &digest),
-        };
+        let cwd = program.as_ref().and_then(|program| program.cwd.as_deref());
+        edit.approve(server.name.as_str(), &digest, cwd);
         edit.save()?;
-        return Ok(Consent {
+        return Ok(Approval {
             is_approved: true,
-            message: consent_given(server),
+            message: approved_message(server),
             server_configs: server_configs(read(path.as_deref())?.servers),
-            ..Consent::default()
+            ..Approval::default()
         });
     }
     let headers = server.map_or(&[] as &[_], |server| server.headers.as_slice());
@@ -205,15 +192,15 @@ pub(crate) fn consent_on_screen(
             sent.join(", ")
         ),
     };
-    Ok(Consent {
+    Ok(Approval {
         message: text::clean_line(&message).into_owned(),
         server_configs: server_configs(config.servers),
-        ..Consent::default()
+        ..Approval::default()
     })
 }
 
-/// The message after consent or approval.
-pub(crate) fn consent_given(server: &ServerConfig) -> String {
+/// The message after an approval.
+fn approved_message(server: &ServerConfig) -> String {
     let missing = not_set(server).map_or(String::new(), |missing| format!("; {missing}"));
     let name = text::clean_line(server.name.as_str());
     let program = server.program.as_ref();
@@ -223,15 +210,13 @@ pub(crate) fn consent_given(server: &ServerConfig) -> String {
 
 /// The message about variables that are not set, if any.
 fn not_set(server: &ServerConfig) -> Option<String> {
-    let mut server = server.clone();
-    server.withheld = None;
-    match server.obstacle(|name| super::secret::env_secret(name).is_some())? {
-        ServerObstacle::Variables(names) => Some(format!(
-            "set {} in the shell from which you run longhaul",
-            names.join(", ")
-        )),
-        ServerObstacle::Approval | ServerObstacle::Consent(_) => None,
-    }
+    let is_set = |name: &String| super::secret::env_secret(name).is_some();
+    let names: Vec<String> = server
+        .all_variables()
+        .filter(|name| !is_set(name))
+        .collect();
+    let names = names.join(", ");
+    (!names.is_empty()).then(|| format!("set {names} in the shell from which you run longhaul"))
 }
 
 /// A line for each header with variables: `X would be sent to https://lab.example in the X-Key header`. `verb` is

@@ -97,15 +97,15 @@ impl QuestionForm {
         let mut first_wrong = None;
         for (index, field) in self.fields.iter().enumerate() {
             // Messages use the field's title, as on the screen.
-            let wrong = |wanted: String| format!("{} must be {wanted}", field.name());
+            let wrong = |error: String| format!("{} {error}", field.name());
             match field.read() {
                 Err(error) => errors.push(error.to_string()),
                 Ok(None) if field.spec.is_required => {
                     errors.push(format!("{} is missing", field.name()));
                 }
                 Ok(value) => {
-                    let wanted = value.as_ref().and_then(|value| field.spec.violation(value));
-                    errors.extend(wanted.map(wrong));
+                    let error = value.as_ref().and_then(|value| field.spec.violation(value));
+                    errors.extend(error.map(wrong));
                     // A cleared value is omitted, even if it has a default.
                     given.insert(field.spec.name.clone(), value.unwrap_or(Value::Null));
                 }

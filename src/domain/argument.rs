@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, value::RawValue};
-use url::Url;
 
-use super::{Wall, json_number};
+use super::{
+    json_number,
+    schema::{self, TextFormat, listed},
+};
 
 /// One property of a schema. All texts come from the server and are not sanitized.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub struct ArgumentSpec {
     pub labels: Vec<String>,
     /// Limits on top of the type.
     pub bounds: Bounds,
+    /// Its own schema, which decides what is valid.
+    pub schema: String,
     /// The schema's `format` keyword, for text only.
     pub format: Option<String>,
 }
@@ -50,59 +54,14 @@ pub enum ArgumentKind {
     Json,
 }
 
-/// Limits from the schema. Other keywords are left to the server.
+/// Limits from the schema, for hints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Minimum value, length in characters, or number of choices.
     pub least: Option<f64>,
     /// Maximum value, length in characters, or number of choices.
     pub most: Option<f64>,
-    /// Required text format. Set only for elicitation fields; in a tool's schema, `format` is only a hint.
-    pub format: Option<TextFormat>,
-    /// The regular expression that a text has to match. Set only for elicitation fields; a tool's whole schema is checked.
-    pub pattern: Option<String>,
 }
-
-/// The text formats an elicitation can require (MCP 2025-11-25, client/elicitation).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
-#[strum(serialize_all = "kebab-case")]
-pub enum TextFormat {
-    /// An email address.
-    Email,
-    /// An absolute URI.
-    Uri,
-    /// A calendar date.
-    Date,
-    /// A time with its time zone (RFC 3339).
-    DateTime,
-}
-
-impl TextFormat {
-    pub(super) fn message(self) -> &'static str {
-        match self {
-            Self::Email => "an email address",
-            Self::Uri => "a URL such as https://example.org",
-            Self::Date => "a date such as 2026-11-20",
-            Self::DateTime => "a time such as 2026-11-20T06:52:00Z",
-        }
-    }
-
-    fn fits(self, text: &str) -> bool {
-        match self {
-            // Only catches typos; whether the address is real, only the server can tell.
-            Self::Email => text.split_once('@').is_some_and(|(name, host)| {
-                let has_blank = text.chars().any(char::is_whitespace);
-                !name.is_empty() && !host.is_empty() && !host.contains('@') && !has_blank
-            }),
-            Self::Uri => Url::parse(text).is_ok(),
-            Self::Date => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
-            Self::DateTime => Wall::parse_rfc3339(text).is_some(),
-        }
-    }
-}
-
-/// Choices listed in an error message; a list of hundreds helps nobody.
-pub(super) const CHOICES_LISTED: usize = 12;
 
 impl ArgumentSpec {
     /// Parses one member of a schema's `properties`.
@@ -132,8 +91,8 @@ impl ArgumentSpec {
             bounds: Bounds {
                 least: number(least),
                 most: number(most),
-                ..Bounds::default()
             },
+            schema: property.to_string(),
         }
     }
 
@@ -187,32 +146,11 @@ impl ArgumentSpec {
         by_value.or_else(by_label).cloned()
     }
 
-    /// What the value would have to be ([`Self::expected`]); `None` if it is valid.
+    /// What is wrong with a value, as a phrase that continues the name: `must be a number`. `None` if it is valid or the
+    /// schema is unusable.
     pub fn violation(&self, value: &Value) -> Option<String> {
-        (!self.fits(value)).then(|| self.expected())
-    }
-
-    fn fits(&self, value: &Value) -> bool {
-        let is_within = |size: f64| {
-            self.bounds.least.is_none_or(|least| size >= least)
-                && self.bounds.most.is_none_or(|most| size <= most)
-        };
-        match &self.kind {
-            ArgumentKind::Text => value.as_str().is_some_and(|text| {
-                is_within(text.chars().count() as f64)
-                    && self.bounds.format.is_none_or(|format| format.fits(text))
-            }),
-            ArgumentKind::Number => value.as_f64().is_some_and(is_within),
-            ArgumentKind::Integer => {
-                value.as_f64().is_some_and(is_within) && whole(value).is_some()
-            }
-            ArgumentKind::Boolean => value.is_boolean(),
-            ArgumentKind::Choice(choices) => choices.contains(value),
-            ArgumentKind::Many(choices) => value.as_array().is_some_and(|chosen| {
-                is_within(chosen.len() as f64) && chosen.iter().all(|one| choices.contains(one))
-            }),
-            ArgumentKind::Json => true,
-        }
+        let errors = schema::check(&self.schema, value).ok()?;
+        errors.into_iter().next().map(|error| error.message)
     }
 
     /// What a valid value is, as a phrase that continues `must be`.
@@ -267,8 +205,8 @@ impl ArgumentSpec {
         };
         match &self.kind {
             ArgumentKind::Text => {
-                let what = self.bounds.format.map_or("text", TextFormat::message);
-                with_bounds(what, "character")
+                let format = self.format.as_ref().and_then(|format| format.parse().ok());
+                with_bounds(format.map_or("text", TextFormat::message), "character")
             }
             ArgumentKind::Number => with_bounds("a number", ""),
             ArgumentKind::Integer => with_bounds("a whole number", ""),
@@ -286,15 +224,6 @@ impl ArgumentSpec {
             ArgumentKind::Json => "JSON".to_owned(),
         }
     }
-}
-
-/// The first of some choices, for a message.
-pub(super) fn listed(choices: &[Value], show: impl Fn(&Value) -> String) -> String {
-    let mut texts: Vec<String> = choices.iter().take(CHOICES_LISTED).map(show).collect();
-    if choices.len() > CHOICES_LISTED {
-        texts.push("...".to_owned());
-    }
-    texts.join(", ")
 }
 
 /// The names of an object's required members.
@@ -418,9 +347,7 @@ mod tests {
     use super::*;
 
     fn spec(property: &Value) -> ArgumentSpec {
-        let mut spec = ArgumentSpec::from_property("x", property, false);
-        spec.bounds.format = property["format"].as_str().and_then(|it| it.parse().ok());
-        spec
+        ArgumentSpec::from_property("x", property, false)
     }
 
     #[test]
@@ -443,10 +370,10 @@ mod tests {
             let spec =
                 spec(&json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2}));
             assert_eq!(spec.parse("g, r"), Some(json!(["g", "r"])));
+            assert_eq!(spec.expected(), r#"1 to 2 of "r", "g", "b""#);
             assert_eq!(spec.violation(&json!(["g"])), None);
-            let expected = r#"1 to 2 of "r", "g", "b""#;
             for wrong in [json!([]), json!(["r", "g", "b"]), json!(["x"]), json!("r")] {
-                assert_eq!(spec.violation(&wrong).as_deref(), Some(expected), "{wrong}");
+                assert!(spec.violation(&wrong).is_some(), "{wrong}");
             }
         }
     }
@@ -473,7 +400,6 @@ mod tests {
 
     #[test]
     fn describes_bounds_and_formats_in_one_phrase() {
-        let wrong = |property: Value, value: Value| spec(&property).violation(&value);
         let text = |more: Value| {
             let mut property = json!({"type": "string"});
             for (key, value) in more.as_object().unwrap() {
@@ -518,11 +444,13 @@ mod tests {
                 "a number of at most 0.5",
             ),
         ] {
-            assert_eq!(wrong(property, value).as_deref(), Some(expected));
+            let spec = spec(&property);
+            assert_eq!(spec.expected(), expected);
+            assert!(spec.violation(&value).is_some(), "{property}");
         }
         for (property, value) in [
             (
-                text(json!({"minLength": 3, "maxLength": 5, "pattern": "^x$"})),
+                text(json!({"minLength": 3, "maxLength": 5})),
                 json!("日本語"),
             ),
             (text(json!({"format": "email"})), json!("ada@example.org")),
@@ -538,7 +466,7 @@ mod tests {
             (text(json!({"format": "unheard-of"})), json!("anything")),
             (json!({"type": "integer", "minimum": 1}), json!(1.0)),
         ] {
-            assert_eq!(wrong(property, value), None);
+            assert_eq!(spec(&property).violation(&value), None);
         }
     }
 

@@ -399,6 +399,20 @@ mod tests {
     }
 
     #[test]
+    fn an_older_sentence_withholds_a_server_too() {
+        for (more, is_withheld) in [
+            (r#", "withheld": "lab is not approved""#, true),
+            (r#", "withheld": null"#, false),
+            (r#", "is_withheld": true"#, true),
+            ("", false),
+        ] {
+            let server = format!(r#"{{"name": "lab"{more}}}"#);
+            let server: ServerConfig = serde_json::from_str(&server).unwrap();
+            assert_eq!(server.is_withheld, is_withheld, "{more}");
+        }
+    }
+
+    #[test]
     fn falls_back_to_global_limits_one_by_one() {
         let minutes = |count: u64| Some(core::time::Duration::from_secs(count * 60));
         let lab = ServerName::new("lab");

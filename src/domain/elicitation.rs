@@ -13,7 +13,7 @@ use url::{Position, Url};
 use super::{
     ArgumentKind, ArgumentSpec,
     argument::{properties, required, whole},
-    schema, server_url, text,
+    server_url, text,
 };
 
 /// A parsed elicitation request.
@@ -104,11 +104,7 @@ impl Elicitation {
                 }
                 continue;
             };
-            if let Some(expected) = field.violation(value) {
-                errors.push(format!("{} must be {expected}", field.name));
-                continue;
-            }
-            if let Some(error) = mismatch(field, value) {
+            if let Some(error) = field.violation(value) {
                 errors.push(format!("{} {error}", field.name));
                 continue;
             }
@@ -155,16 +151,13 @@ fn form(schema: &Value) -> ElicitationMode {
                     "{name} has a type that MCP doesn't allow in questions; your input is sent as text"
                 ));
                 field.kind = ArgumentKind::Text;
+                r#"{"type":"string"}"#.clone_into(&mut field.schema);
             }
-            let text_of = |key: &str| property.get(key).and_then(Value::as_str);
-            field.title = text_of("title").map(str::to_owned);
-            field.bounds.format = text_of("format").and_then(|it| it.parse().ok());
-            field.bounds.pattern = text_of("pattern").map(str::to_owned);
+            let title = property.get("title").and_then(Value::as_str);
+            field.title = title.map(str::to_owned);
             // Ignore a default that the schema itself refuses.
             let default = field.default.take();
-            field.default = default.filter(|default| {
-                field.violation(default).is_none() && mismatch(&field, default).is_none()
-            });
+            field.default = default.filter(|default| field.violation(default).is_none());
             if field.kind == ArgumentKind::Integer {
                 field.default = field.default.as_ref().and_then(whole);
             }
@@ -172,11 +165,6 @@ fn form(schema: &Value) -> ElicitationMode {
         })
         .collect();
     ElicitationMode::Form { fields, warnings }
-}
-
-/// Why a value doesn't match its field's pattern.
-fn mismatch(field: &ArgumentSpec, value: &Value) -> Option<String> {
-    schema::mismatch(field.bounds.pattern.as_deref()?, value)
 }
 
 /// A URL that a server wants opened, split so that the screen can highlight the host, with security warnings. All texts
@@ -319,12 +307,12 @@ mod tests {
             content(&every_kind(), &given).unwrap_err(),
             [
                 "more is not a field of this question",
-                "name must be text of at least 2 characters",
+                "name must have at least 2 characters",
                 "mail must be an email address",
-                "count must be a whole number from 1 to 9",
+                "count must be at most 9",
                 "sure must be true or false",
                 r#"size must be one of "s", "m""#,
-                r#"colours must be any of "r", "g""#,
+                r#"colours must be "r" or "g""#,
             ]
         );
         assert_eq!(
@@ -332,7 +320,7 @@ mod tests {
             Err(vec!["name is missing".to_owned()])
         );
         let one = elicitation(&json!({"name": {"type": "string", "minLength": 1}}), &[]);
-        let error = "name must be text of at least 1 character".to_owned();
+        let error = "name must have at least 1 character".to_owned();
         assert_eq!(content(&one, &json!({"name": ""})), Err(vec![error]));
     }
 

@@ -58,7 +58,7 @@ pub use self::config::{
     TemplateError, ThemeName, Variables, is_variable,
 };
 pub use self::link_record::{Cursors, LinkRecord, ServerCapabilities, StandaloneStream};
-pub use argument::{ArgumentKind, ArgumentSpec, Bounds, TextFormat, has_large_integer, unquoted};
+pub use argument::{ArgumentKind, ArgumentSpec, Bounds, has_large_integer, unquoted};
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
@@ -89,7 +89,9 @@ pub use result::{
     ContentBlock, ContentError, Media, ResourceLink, content_element, is_markdown_type,
 };
 pub use saved::{Saved, SavedRead};
-pub use schema::{ArgumentCheck, PathSegment, UnusableSchema, ValidationError, path_label};
+pub use schema::{
+    ArgumentCheck, PathSegment, TextFormat, UnusableSchema, ValidationError, path_label,
+};
 pub use server_task::{ServerTask, TaskCapability, TaskKind, TaskState};
 pub use stamp::{Mono, Stamp, Wall, millis};
 pub use status::{

@@ -10,12 +10,9 @@ use jsonschema::{
     Draft, JsonType, PatternOptions, ValidationError as SchemaError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{
-    argument::{CHOICES_LISTED, TextFormat, listed},
-    text,
-};
+use super::text;
 
 /// One segment of a path into the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,15 +48,6 @@ pub struct ValidationError {
     pub message: String,
 }
 
-impl ValidationError {
-    pub(super) fn of_argument(name: &str, message: impl Into<String>) -> Self {
-        Self {
-            path: vec![PathSegment::Key(name.to_owned())],
-            message: message.into(),
-        }
-    }
-}
-
 impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
@@ -74,7 +62,7 @@ impl fmt::Display for ValidationError {
 pub struct ArgumentCheck {
     /// The errors found.
     pub errors: Vec<ValidationError>,
-    /// Why the schema couldn't be used; then only basic checks were made.
+    /// Why the schema couldn't be used; then only the names were checked.
     pub unusable: Option<UnusableSchema>,
 }
 
@@ -114,6 +102,31 @@ pub enum UnusableSchema {
     /// What the validator says of it.
     #[error("{0}")]
     Invalid(String),
+}
+
+/// The text formats that have a message of their own: those of elicitations (MCP 2025-11-25, client/elicitation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "kebab-case")]
+pub enum TextFormat {
+    /// An email address.
+    Email,
+    /// An absolute URI.
+    Uri,
+    /// A calendar date.
+    Date,
+    /// A time with its time zone (RFC 3339).
+    DateTime,
+}
+
+impl TextFormat {
+    pub(super) fn message(self) -> &'static str {
+        match self {
+            Self::Email => "an email address",
+            Self::Uri => "a URL such as https://example.org",
+            Self::Date => "a date such as 2026-11-20",
+            Self::DateTime => "a time such as 2026-11-20T06:52:00Z",
+        }
+    }
 }
 
 /// Steps of one check, each applying a part of the schema to a part of the arguments; real checks take dozens.
@@ -160,12 +173,6 @@ pub(super) fn check(
     found.dedup();
     found.truncate(MAX_ERRORS);
     Ok(found)
-}
-
-/// Why a text does not match a pattern; `None` also if the pattern can't be used.
-pub(super) fn mismatch(pattern: &str, text: &Value) -> Option<String> {
-    let errors = check(&json!({"pattern": pattern}).to_string(), text).ok()?;
-    errors.into_iter().next().map(|error| error.message)
 }
 
 /// The schema's dialect; by default 2020-12 (MCP 2025-11-25, basic, JSON Schema usage).
@@ -353,6 +360,18 @@ impl Walk<'_> {
 
 /// How deep nested alternatives are searched for the best error.
 const ALTERNATIVE_DEPTH: usize = 3;
+
+/// Choices listed in an error message; a list of hundreds helps nobody.
+pub(super) const CHOICES_LISTED: usize = 12;
+
+/// The first of some choices, for a message.
+pub(super) fn listed(choices: &[Value], show: impl Fn(&Value) -> String) -> String {
+    let mut texts: Vec<String> = choices.iter().take(CHOICES_LISTED).map(show).collect();
+    if choices.len() > CHOICES_LISTED {
+        texts.push("...".to_owned());
+    }
+    texts.join(", ")
+}
 
 /// Turns an error into our own messages; the crate's messages quote whole values.
 fn describe(error: &SchemaError<'_>, depth: usize, found: &mut Vec<ValidationError>) {

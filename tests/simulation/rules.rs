@@ -1523,6 +1523,30 @@ fn new_credentials_resume_everything() {
 }
 
 #[test]
+fn every_call_that_longhaul_withholds_says_why() {
+    let mut bench = Bench::known();
+    let withheld = ExchangeEvent::Refused(Box::new(HttpError {
+        status: 401,
+        withheld: Some("KEY is not set".to_owned()),
+        ..HttpError::default()
+    }));
+    let calls = [8, 9].map(|bits| {
+        bench.start_as(TaskId::from_bits(bits), "steps", Limits::default());
+        bench.last_post("tools/call").0
+    });
+    // The driver refuses both before the first refusal is handled.
+    for call in calls {
+        bench.link.withhold();
+        bench.bring(call, withheld.clone());
+    }
+    for bits in [8, 9] {
+        assert_eq!(bench.link.needed_credentials(), Some("KEY is not set"));
+        bench.ask(SessionRequest::Cancel(TaskId::from_bits(bits)));
+    }
+    assert_eq!(bench.link.needed_credentials(), None);
+}
+
+#[test]
 fn cancelling_a_call_refused_with_401_reports_it_never_ran() {
     let mut bench = Bench::known();
     bench.start("steps", Limits::default());

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{super::panes::tools::kind_label, typed};
 use crate::{
     app::{FormField, FormValue},
-    domain::{ArgumentKind, text},
+    domain::{ArgumentKind, TextFormat, text},
     ui::{Region, Role, Theme, wrap::wrap},
 };
 
@@ -68,7 +68,7 @@ pub(super) fn value_hint(field: &FormField) -> String {
         FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
         FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {
-            Some(format) if field.spec.bounds.format.is_none() => {
+            Some(format) if format.parse::<TextFormat>().is_err() => {
                 format!("{}, {format}", kind_label(&field.spec))
             }
             _ => kind_label(&field.spec),

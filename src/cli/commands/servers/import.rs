@@ -68,7 +68,7 @@ fn print(context: &mut Context<'_>, reports: &[EntryReport]) -> CliResult<()> {
                     "kind": report.kind,
                     "location": report.location.as_deref().map(server_url::redacted),
                     "variables": report.variables,
-                    "approval": report.is_approved,
+                    "is_approved": report.is_approved,
                     "notes": report.notes.iter().chain(&report.needs).collect::<Vec<_>>(),
                 })
             })

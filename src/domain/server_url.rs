@@ -94,10 +94,15 @@ pub fn parse(text: &str) -> Result<Url, UrlError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlError::Scheme);
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if has_userinfo(&url) {
         return Err(UrlError::Password);
     }
     Ok(url)
+}
+
+/// Whether it contains a user name or a password.
+pub fn has_userinfo(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 /// The name of a server that the user gave only by URL: its host and port.

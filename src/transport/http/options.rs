@@ -9,10 +9,9 @@ use reqwest::{
 };
 use rustls::pki_types::CertificateDer;
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
 
 use crate::{
-    domain::{HeaderError, SharedByteCount, check_header},
+    domain::{HeaderError, SharedByteCount, check_header, server_url::UrlError},
     protocol::Challenge,
     transport::{frame::DEFAULT_CAP_BYTES, secrets::Secrets, traffic::TrafficRecorder},
 };
@@ -20,20 +19,9 @@ use crate::{
 /// Invalid options. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The URL does not parse.
-    #[error("invalid URL ({why}); use one such as http://127.0.0.1:8931/mcp")]
-    BadUrl {
-        /// The parser's message.
-        why: String,
-    },
-    /// The scheme is missing or not HTTP.
-    #[error("the URL must start with http:// or https://, such as http://127.0.0.1:8931/mcp")]
-    NotHttp,
-    /// The URL contains a user name or a password.
-    #[error(
-        "the URL contains a user name or password, which would be saved and shown; remove it and use -H or --bearer-env"
-    )]
-    Userinfo,
+    /// The URL is not that of an HTTP server.
+    #[error("invalid server URL: {0}")]
+    Url(#[from] UrlError),
     /// A header is malformed or reserved.
     #[error(transparent)]
     BadHeader(#[from] HeaderError),
@@ -105,22 +93,6 @@ pub trait SignIn: Send + Sync {
     ) -> BoxFuture<'s, Result<SecretString, NoToken>>;
 }
 
-pub(in crate::transport) fn check_url(text: &str) -> Result<Url, TransportError> {
-    let text = text.trim();
-    let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    if !lower.starts_with("http://") && !lower.starts_with("https://") {
-        return Err(TransportError::NotHttp);
-    }
-    let mut url = Url::parse(text).map_err(|error| TransportError::BadUrl {
-        why: error.to_string(),
-    })?;
-    if has_userinfo(&url) {
-        return Err(TransportError::Userinfo);
-    }
-    url.set_fragment(None);
-    Ok(url)
-}
-
 pub(in crate::transport) fn check_headers(
     options: &HttpOptions,
 ) -> Result<HeaderMap, TransportError> {
@@ -149,8 +121,4 @@ pub(in crate::transport) fn sensitive_header(bytes: &[u8]) -> Option<HeaderValue
     let mut value = HeaderValue::from_bytes(bytes).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-pub(in crate::transport) fn has_userinfo(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
 }

@@ -3,7 +3,7 @@
 use reqwest::{StatusCode, header::HeaderValue};
 use url::Url;
 
-use crate::{protocol::OriginError, transport::http::options::has_userinfo};
+use crate::{domain::server_url::has_userinfo, protocol::OriginError};
 
 /// Redirects that one exchange follows.
 pub(in crate::transport) const MAX_REDIRECTS: usize = 3;

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use toml::de::{DeTable, DeValue};
 
 use super::{
     entry::{Editor, read},
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::config::{import::entry::Dialect, settings::line_of};
 
-/// The deepest nesting allowed, well above that of real files.
+/// The deepest nesting of a YAML file, well above that of real files; the other parsers have limits of their own.
 const MAX_DEPTH: usize = 64;
 
 /// The most aliases in a YAML file; each can expand to the size of the file.
@@ -97,37 +96,12 @@ fn dialect_of(path: &Path) -> Dialect {
 }
 
 fn json(text: &str) -> Result<Value, FileError> {
-    let options = jsonc_parser::ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        ..jsonc_parser::ParseOptions::default()
-    };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let value: Value =
-        jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| FileError::Syntax {
-            format: "JSON",
-            line: line_of(text, error.range().start),
-        })?;
-    if is_deeper(&value, MAX_DEPTH) {
-        return Err(FileError::TooDeep);
-    }
-    Ok(value)
-}
-
-fn is_deeper(value: &Value, depth: usize) -> bool {
-    let Some(below) = depth.checked_sub(1) else {
-        return value.is_array() || value.is_object();
-    };
-    match value {
-        Value::Array(all) => all.iter().any(|value| is_deeper(value, below)),
-        Value::Object(all) => all.values().any(|value| is_deeper(value, below)),
-        _ => false,
-    }
+    let options = jsonc_parser::ParseOptions::default();
+    jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| FileError::Syntax {
+        format: "JSON",
+        line: line_of(text, error.range().start),
+    })
 }
 
 fn yaml(text: &str) -> Result<Value, FileError> {
@@ -148,35 +122,8 @@ fn yaml(text: &str) -> Result<Value, FileError> {
 }
 
 pub(in crate::config) fn toml(text: &str) -> Result<Value, FileError> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        FileError::Syntax {
-            format: "TOML",
-            line: line_of(text, at),
-        }
-    })?;
-    Ok(of_table(table.get_ref()))
-}
-
-fn of_table(table: &DeTable<'_>) -> Value {
-    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let key: &std::borrow::Cow<'_, str> = key.get_ref();
-        (key.to_string(), of_toml(value.get_ref()))
-    };
-    Value::Object(table.iter().map(entry).collect())
-}
-
-/// Numbers and dates become text, which is how a server's settings use them.
-fn of_toml(value: &DeValue<'_>) -> Value {
-    match value {
-        DeValue::String(text) => Value::String(text.to_string()),
-        DeValue::Boolean(switch) => Value::Bool(*switch),
-        DeValue::Integer(number) => Value::String(number.as_str().to_owned()),
-        DeValue::Float(number) => Value::String(number.as_str().to_owned()),
-        DeValue::Datetime(at) => Value::String(at.to_string()),
-        DeValue::Array(all) => {
-            Value::Array(all.iter().map(|value| of_toml(value.get_ref())).collect())
-        }
-        DeValue::Table(table) => of_table(table),
-    }
+    toml::from_str(text).map_err(|error| FileError::Syntax {
+        format: "TOML",
+        line: line_of(text, error.span().map_or(0, |span| span.start)),
+    })
 }

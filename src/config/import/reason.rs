@@ -20,8 +20,6 @@ pub(crate) enum FileError {
     NotText,
     #[error("invalid {format} at line {line}")]
     Syntax { format: &'static str, line: usize },
-    #[error("its tables are nested too deeply")]
-    TooDeep,
     #[error("its top level is not a table")]
     NotTable,
     #[error(

@@ -40,8 +40,6 @@ pub struct LinkRecord {
     pub session_number: u64,
     /// Whether the session is initialized, as far as known.
     pub is_initialized: bool,
-    /// Whether the server offers `logging/setLevel`.
-    pub has_logging: bool,
     /// The name and version the server reports; for display only.
     pub server_info: Option<String>,
     /// The result of `initialize` or `server/discover`, verbatim JSON; absent in older records and if it is too large.

@@ -25,8 +25,6 @@ pub struct TaskCapability {
     pub kind: TaskKind,
     /// Whether it supports `tasks/list` (core only).
     pub can_list: bool,
-    /// Whether it supports `tasks/cancel`.
-    pub can_cancel: bool,
 }
 
 impl TaskCapability {
@@ -34,7 +32,6 @@ impl TaskCapability {
     pub const EXTENSION: Self = Self {
         kind: TaskKind::Extension,
         can_list: false,
-        can_cancel: true,
     };
 }
 

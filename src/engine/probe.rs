@@ -183,7 +183,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     .await?;
     let handshake = parse_initialize_result(&answer.result)
         .ok_or_else(|| Obstacle::Strange("it does not answer as an MCP server".to_owned()))?;
-    let version = ProtocolVersion::parse(&handshake.version);
+    let version = ProtocolVersion::parse(&handshake.versions.concat());
     let session = answer.session.as_deref();
     let of_session = |method| request(method, session, version);
     // A notification has no response; the next request shows whether it was accepted.
@@ -199,7 +199,7 @@ async fn stateful(http: &Http) -> Result<Stateful, Obstacle> {
     }
     Ok(Stateful {
         took: answer.took,
-        version: handshake.version,
+        version: handshake.versions.concat(),
         server_info: handshake.server_info,
         flow,
     })

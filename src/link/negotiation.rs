@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::{
     domain::{Era, LinkRecord, ProtocolVersion},
-    protocol::{DiscoverResult, HttpError, RpcError},
+    protocol::{HttpError, Introduced, RpcError},
 };
 
 /// What the user may insist on for a link.
@@ -62,7 +62,7 @@ pub(super) struct Negotiation {
     /// failure may not happen again.
     pub(super) unanswered_handshakes: u32,
     /// A modern server without tasks: second best, if it takes no handshake.
-    pub(super) second_best: Option<DiscoverResult>,
+    pub(super) second_best: Option<Introduced>,
     /// The refusal of `initialize` while nothing else has worked, if HTTP+SSE may explain it; reported if nothing does.
     pub(super) no_handshake: Option<HttpError>,
     /// The revision to ask for after a refusal (-32022). A second refusal is final.

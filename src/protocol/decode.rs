@@ -319,14 +319,12 @@ fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
         .map(|text| text.0)
 }
 
-/// The result of `initialize`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct InitializeResult {
-    /// The revision that the server chose.
-    pub version: String,
-    /// Whether it offers `logging/setLevel`.
-    pub has_logging: bool,
-    /// Its support of core tasks, if any.
+/// How a server introduces itself: the result of `initialize` or `server/discover`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduced {
+    /// The one revision that it chose, or the modern ones that it supports.
+    pub versions: Vec<String>,
+    /// Its support of tasks, if any.
     pub tasks: Option<TaskCapability>,
     /// The name and version the server reports.
     pub server_info: Option<String>,
@@ -334,11 +332,32 @@ pub struct InitializeResult {
     pub introduction: Option<String>,
 }
 
+impl Introduced {
+    pub(super) fn new(
+        result: &str,
+        versions: Vec<String>,
+        tasks: Option<TaskCapability>,
+        info: Option<&serde_json::Value>,
+    ) -> Self {
+        let member = |key: &str| info?.get(key)?.as_str();
+        let server_info = member("name").map(|name| match member("version") {
+            Some(version) => format!("{name} {version}"),
+            None => name.to_owned(),
+        });
+        Self {
+            versions: versions.into_iter().map(bounded_name).collect(),
+            tasks,
+            server_info: server_info.map(bounded_name),
+            introduction: introduction(result),
+        }
+    }
+}
+
 /// The most bytes of such a result that are kept.
 const INTRODUCTION_BYTES: usize = 64 * 1024;
 
-/// What is kept of the result of `initialize` or `server/discover`: all of it, or all but long instructions.
-pub(super) fn introduction(result: &str) -> Option<String> {
+/// What is kept of such a result: all of it, or all but long instructions.
+fn introduction(result: &str) -> Option<String> {
     let is_kept = |result: &String| result.len() <= INTRODUCTION_BYTES;
     Some(result.to_owned()).filter(is_kept).or_else(|| {
         let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(result).ok()?;
@@ -356,41 +375,12 @@ fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// Parses the result of `initialize` (MCP 2025-11-25, basic/lifecycle); `None` if it is invalid.
-pub fn parse_initialize_result(result: &str) -> Option<InitializeResult> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Initialized {
-        protocol_version: String,
-        #[serde(default, deserialize_with = "lenient")]
-        capabilities: Option<serde_json::Map<String, serde_json::Value>>,
-        #[serde(default, deserialize_with = "lenient")]
-        server_info: Option<Info>,
-    }
-    #[derive(Deserialize)]
-    struct Info {
-        name: String,
-        #[serde(default, deserialize_with = "lenient")]
-        version: Option<String>,
-    }
-    let read: Initialized = serde_json::from_str(result).ok()?;
-    let capabilities = read.capabilities.unwrap_or_default();
-    Some(InitializeResult {
-        introduction: introduction(result),
-        version: bounded_name(read.protocol_version),
-        has_logging: capabilities.contains_key("logging"),
-        tasks: capabilities.get("tasks").and_then(core_tasks),
-        server_info: read
-            .server_info
-            .map(|info| server_info(&info.name, info.version.as_deref())),
-    })
-}
-
-/// The name and version that a server reports.
-pub(super) fn server_info(name: &str, version: Option<&str>) -> String {
-    bounded_name(match version {
-        Some(version) => format!("{name} {version}"),
-        None => name.to_owned(),
-    })
+pub fn parse_initialize_result(result: &str) -> Option<Introduced> {
+    let value: serde_json::Value = serde_json::from_str(result).ok()?;
+    let version = value.get("protocolVersion")?.as_str()?.to_owned();
+    let tasks = value.pointer("/capabilities/tasks").and_then(core_tasks);
+    let info = value.get("serverInfo");
+    Some(Introduced::new(result, vec![version], tasks, info))
 }
 
 /// A name from a server, cut to [`text::NAME_BYTES`].
@@ -404,7 +394,6 @@ fn core_tasks(tasks: &serde_json::Value) -> Option<TaskCapability> {
     Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: tasks.get("list").is_some(),
-        can_cancel: tasks.get("cancel").is_some(),
     })
 }
 
@@ -671,7 +660,7 @@ mod tests {
             r#"{{"protocolVersion":"{long}","capabilities":{{}},"serverInfo":{{"name":"{long}","version":"1"}}}}"#
         );
         let shake = parse_initialize_result(&shake).unwrap();
-        assert!(kept(&shake.version) && kept(shake.server_info.as_deref().unwrap()));
+        assert!(kept(&shake.versions[0]) && kept(shake.server_info.as_deref().unwrap()));
         let list = format!(
             r#"{{"tools":[{{"name":"a","description":"{long}"}},{{"name":"{long}"}},{{"name":"b","inputSchema":{{"x":"{long}"}}}}]}}"#
         );

@@ -12,13 +12,13 @@ mod tasks;
 
 pub use challenge::{Challenge, merge_scopes, scopes};
 pub use decode::{
-    CallResult, Incoming, InitializeResult, decode, error_without_id, parse_call_result,
+    CallResult, Incoming, Introduced, decode, error_without_id, parse_call_result,
     parse_initialize_result, parse_tool_page, rpc_error,
 };
 pub use exchange::{
     Body, ExchangeEvent, HttpError, Method, OriginError, Request, RpcError, RpcOutcome,
 };
 pub use tasks::{
-    CallOutcome, DiscoverResult, InputRequest, TaskObject, classify_call_result,
-    parse_discover_result, parse_task_object, parse_task_page,
+    CallOutcome, InputRequest, TaskObject, classify_call_result, parse_discover_result,
+    parse_task_object, parse_task_page,
 };

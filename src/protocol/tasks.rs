@@ -10,49 +10,32 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     RpcError,
-    decode::{bounded_name, introduction, page, server_info},
+    decode::{Introduced, bounded_name, page},
     encode::TASKS,
 };
-use crate::domain::{Era, TaskKind, TaskState, Wall, text};
+use crate::domain::{Era, TaskCapability, TaskKind, TaskState, Wall, text};
 
 /// Maximum number of input requests in a message and of revisions of a server; real servers have far fewer.
 const MAX_ITEMS: usize = 64;
 
-/// The result of `server/discover`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiscoverResult {
-    /// The modern revisions that the server supports.
-    pub versions: Vec<String>,
-    /// Whether it offers the tasks extension.
-    pub has_tasks: bool,
-    /// The name and version the server reports.
-    pub server_info: Option<String>,
-    /// The whole result, verbatim JSON, unless it is too large to keep.
-    pub introduction: Option<String>,
-}
-
 /// Parses the result of `server/discover`; `None` if it is invalid, so the server isn't modern.
-pub fn parse_discover_result(result: &str) -> Option<DiscoverResult> {
+pub fn parse_discover_result(result: &str) -> Option<Introduced> {
     let value: Value = serde_json::from_str(result).ok()?;
     let versions = value.get("supportedVersions")?.as_array()?;
+    let versions = versions.iter().filter_map(Value::as_str).take(MAX_ITEMS);
+    let has_tasks = value
+        .get("capabilities")
+        .and_then(|capabilities| capabilities.get("extensions")?.get(TASKS))
+        .is_some_and(|tasks| !tasks.is_null());
     let info = value
         .pointer("/_meta/io.modelcontextprotocol~1serverInfo")
         .or_else(|| value.get("serverInfo"));
-    let info_text = |key: &str| info?.get(key)?.as_str();
-    Some(DiscoverResult {
-        introduction: introduction(result),
-        versions: versions
-            .iter()
-            .filter_map(Value::as_str)
-            .take(MAX_ITEMS)
-            .map(|version| bounded_name(version.to_owned()))
-            .collect(),
-        has_tasks: value
-            .get("capabilities")
-            .and_then(|capabilities| capabilities.get("extensions")?.get(TASKS))
-            .is_some_and(|tasks| !tasks.is_null()),
-        server_info: info_text("name").map(|name| server_info(name, info_text("version"))),
-    })
+    Some(Introduced::new(
+        result,
+        versions.map(str::to_owned).collect(),
+        has_tasks.then_some(TaskCapability::EXTENSION),
+        info,
+    ))
 }
 
 /// One input request of a server while a call or task waits.
@@ -374,7 +357,7 @@ mod tests {
             "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"lab","version":"1"}}}"#,
         )
         .unwrap();
-        assert!(found.has_tasks && found.server_info.as_deref() == Some("lab 1"));
+        assert!(found.tasks.is_some() && found.server_info.as_deref() == Some("lab 1"));
         assert_eq!(parse_discover_result("{}"), None);
     }
 
@@ -433,7 +416,7 @@ mod tests {
             let found =
                 format!(r#"{{"supportedVersions":["2026-07-28"],"capabilities":{capabilities}}}"#);
             let found = parse_discover_result(&found).expect(capabilities);
-            assert!(!found.has_tasks);
+            assert!(found.tasks.is_none());
         }
         let page = parse_task_page(r#"{"tasks":[{"taskId":"a"}],"nextCursor":5}"#);
         assert_eq!((page.0.len(), page.1), (1, None));

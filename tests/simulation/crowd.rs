@@ -53,7 +53,6 @@ pub(crate) fn modern() -> LinkRecord {
     record.tasks = Some(TaskCapability {
         kind: TaskKind::Extension,
         can_list: false,
-        can_cancel: true,
     });
     record.tools_at = Some(Wall(START));
     record.tools = longhaul::protocol::parse_tool_page(r#"{"tools":[{"name":"steps"}]}"#).0;

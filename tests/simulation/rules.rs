@@ -185,7 +185,6 @@ impl Bench {
         record.tasks = Some(TaskCapability {
             kind: TaskKind::Core,
             can_list: false,
-            can_cancel: true,
         });
         record.binds_tasks = binds;
         let tools = json!({"tools": [{"name": "steps", "execution": {"taskSupport": support}}]});

@@ -136,7 +136,6 @@ fn server(link: &LinkRecord, task: &Task, redaction: &Redaction) -> Value {
         "has_session": link.session.is_some(),
         "handshakes": link.session_number,
         "is_initialized": link.is_initialized,
-        "has_logging": link.has_logging,
         "event_ids": link.gives_ids,
         "modern": link.modern,
         "tasks": link.tasks,

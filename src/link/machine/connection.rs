@@ -105,24 +105,24 @@ impl Link {
 
     /// The result of `initialize` (MCP 2025-11-25, basic/lifecycle).
     pub(super) fn shook_hands(&mut self, session: Option<String>, result: &str) {
-        let Some(shake) = protocol::parse_initialize_result(result) else {
+        let Some(mut shake) = protocol::parse_initialize_result(result) else {
             return self.not_mcp("its answer to initialize is invalid".to_owned());
         };
-        let read = ProtocolVersion::parse(&shake.version);
+        let named = shake.versions.concat();
+        let read = ProtocolVersion::parse(&named);
         let read = read.filter(|version| version.era() == Era::Stateful);
         // Some servers name the revision before that of their transport.
         let of_transport = match self.legacy_sse {
             Some(_) => ProtocolVersion::V20241105,
             None => ProtocolVersion::V20250326,
         };
-        let is_old = shake.version == ProtocolVersion::V20241105.label();
+        let is_old = named == ProtocolVersion::V20241105.label();
         let Some(version) = read.or(is_old.then_some(of_transport)) else {
             if self.opens_without_session() {
                 return;
             }
             let why = format!(
-                "it supports only MCP {}, which this version of longhaul does not support",
-                shake.version
+                "it supports only MCP {named}, which this version of longhaul does not support"
             );
             return self.handshake_failed(&HandshakeError::Incompatible { why });
         };
@@ -134,31 +134,18 @@ impl Link {
             Some(_) if !self.record.is_process() => ProtocolVersion::V20241105,
             _ => version,
         };
-        self.record.version = Some(version);
         self.record.refuses_session = false;
         let asked = self.negotiation.pinned;
         self.record.asked_version = asked.filter(|_| asked != self.config.choice.version);
-        self.record.session = session;
-        self.record.session_number += 1;
         // What was removed from the list ran in an earlier session.
         self.exit.keeps_session = false;
         self.record.declared = std::mem::take(&mut self.session.declares);
-        self.session.check = None;
-        self.record.is_initialized = true;
-        self.record.has_logging = shake.has_logging;
-        self.record.tasks = shake
-            .tasks
-            .filter(|_| version >= ProtocolVersion::V20251125);
-        if !self.negotiation.is_remembered || self.record.era_why.is_none() {
-            self.record.era_why = Some(self.why_stateful().to_owned());
-        }
-        self.record.server_info = shake.server_info;
-        self.record.introduction = shake.introduction;
-        self.forget_tools();
-        self.record_changed();
+        (shake.tasks).take_if(|_| version < ProtocolVersion::V20251125);
+        let is_why_known = self.negotiation.is_remembered && self.record.era_why.is_some();
+        let why = (!is_why_known).then(|| self.why_stateful());
+        self.session_begun(version, session, shake, why);
         self.send_now(RequestKind::Announce, encode::initialized_notification());
         self.connection = ConnectionState::Announcing;
-        self.era_is_settled();
     }
 
     /// The server took `notifications/initialized`, or refused it because it does not need it. Only now is the session

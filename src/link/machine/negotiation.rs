@@ -10,7 +10,7 @@
 use crate::{
     domain::{
         Era, LostReason, ModernSupport, Phase, ProtocolVersion, RequestError, Status,
-        TaskCapability, TaskErrorKind, TaskKind, text,
+        TaskErrorKind, TaskKind, text,
     },
     link::{
         ActiveTask, ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
@@ -22,7 +22,7 @@ use crate::{
         },
         subscription::TaskSubscription,
     },
-    protocol::{self, DiscoverResult, HttpError, RpcError, encode},
+    protocol::{self, HttpError, Introduced, RpcError, encode},
 };
 
 impl Link {
@@ -71,15 +71,14 @@ impl Link {
         if !found.versions.iter().any(|version| version == wanted) {
             return self.no_version_of(&found.versions);
         }
-        self.record.modern = ModernSupport::Offered {
-            has_tasks: found.has_tasks,
-        };
+        let has_tasks = found.tasks.is_some();
+        self.record.modern = ModernSupport::Offered { has_tasks };
         // A session that is only to be made again is not given up for a call that needs none.
         let is_free = self.record.is_process() || !self.is_known_stateful();
         let is_pinned = self.negotiation.pinned.is_some() && is_free;
         let has_no_session =
             self.record.refuses_session || self.negotiation.unanswered_handshakes > 0;
-        let is_best_modern = self.record.is_process() && (found.has_tasks || has_no_session);
+        let is_best_modern = self.record.is_process() && (has_tasks || has_no_session);
         if self.has_session() {
             self.keep_session();
         } else if is_best_modern || is_pinned {
@@ -387,38 +386,49 @@ impl Link {
         true
     }
 
-    fn open_modern(&mut self, found: DiscoverResult) {
+    fn open_modern(&mut self, found: Introduced) {
+        let has_tasks = found.tasks.is_some();
         let why = if self.negotiation.pinned.is_some() {
             self.who_asks()
-        } else if self.record.is_process() && found.has_tasks {
+        } else if self.record.is_process() && has_tasks {
             "in this revision the program offers tasks; in any revision, a call ends with the process that started it"
         } else if self.record.is_process() {
             "the program did not accept the handshake of older revisions"
-        } else if found.has_tasks {
+        } else if has_tasks {
             "in this revision the server offers tasks, which survive a lost connection"
         } else {
             "the server supports no other revision; it offers no tasks, so a lost connection cancels a call"
         };
-        self.record.version = Some(MODERN);
-        self.record.modern = ModernSupport::Offered {
-            has_tasks: found.has_tasks,
-        };
+        self.record.modern = ModernSupport::Offered { has_tasks };
         self.record.asked_version = None;
-        self.record.session = None;
+        self.session_begun(MODERN, None, found, Some(why));
+        self.connection = ConnectionState::Ready;
+        self.session_opened();
+        self.show_all();
+    }
+
+    /// A session of this revision, or a time without one in the modern era, has begun.
+    pub(super) fn session_begun(
+        &mut self,
+        version: ProtocolVersion,
+        session: Option<String>,
+        found: Introduced,
+        why: Option<&str>,
+    ) {
+        self.record.version = Some(version);
+        self.record.session = session;
         self.record.session_number += 1;
         self.session.check = None;
         self.record.is_initialized = true;
-        self.record.has_logging = false;
+        self.record.tasks = found.tasks;
         self.record.server_info = found.server_info;
         self.record.introduction = found.introduction;
-        self.record.tasks = found.has_tasks.then_some(TaskCapability::EXTENSION);
-        self.session_opened();
-        self.record.era_why = Some(why.to_owned());
+        if let Some(why) = why {
+            self.record.era_why = Some(why.to_owned());
+        }
         self.forget_tools();
-        self.connection = ConnectionState::Ready;
         self.era_is_settled();
         self.record_changed();
-        self.show_all();
     }
 
     /// Who chose the revision, if it was chosen.

@@ -142,7 +142,6 @@ fn record(name: &str) -> LinkRecord {
             TaskKind::Core
         },
         can_list: false,
-        can_cancel: true,
     });
     record.binds_tasks = (!is_modern).then_some(false);
     record.tools_at = Some(Wall(START));

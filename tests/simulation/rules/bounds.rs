@@ -11,7 +11,6 @@ fn lister() -> Bench {
     record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: true,
-        can_cancel: true,
     });
     Bench::new(record)
 }

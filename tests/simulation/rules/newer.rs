@@ -705,7 +705,6 @@ fn tries_the_other_task_mode_once() {
     record.tasks = Some(TaskCapability {
         kind: TaskKind::Core,
         can_list: false,
-        can_cancel: true,
     });
     bench = Bench::new(record);
     bench.start("steps", Limits::default());

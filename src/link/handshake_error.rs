@@ -4,52 +4,16 @@ use core::time::Duration;
 
 use crate::{
     domain::{ServerName, server_url, text},
-    protocol::{HttpError, RpcError},
+    protocol::HttpError,
 };
-
-/// A refusal: an HTTP status other than 2xx, or a JSON-RPC error with a status of 200.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Refusal<'a> {
-    Http(&'a HttpError),
-    Rpc(&'a RpcError),
-}
-
-impl<'a> Refusal<'a> {
-    pub(super) fn status(self) -> Option<u16> {
-        match self {
-            Self::Http(refusal) => Some(refusal.status),
-            Self::Rpc(_) => None,
-        }
-    }
-
-    pub(super) fn error(self) -> Option<&'a RpcError> {
-        match self {
-            Self::Http(refusal) => refusal.error.as_ref(),
-            Self::Rpc(error) => Some(error),
-        }
-    }
-
-    pub(super) fn server_text(self) -> &'a str {
-        match self {
-            Self::Http(refusal) => refusal.server_text.as_deref().unwrap_or_default(),
-            Self::Rpc(error) => &error.message,
-        }
-    }
-
-    pub(super) fn is_transient(self) -> bool {
-        matches!(self, Self::Http(refusal) if refusal.is_transient())
-    }
-}
 
 /// Why the negotiation failed. The reason in words is for people only.
 #[derive(Clone, Debug)]
 pub(super) enum HandshakeError {
     /// No answer came.
     NoAnswer { why: String },
-    /// The answer has a status other than 2xx.
+    /// The answer has a status other than 2xx, or is a JSON-RPC error.
     Http { refusal: HttpError, why: String },
-    /// The answer is a JSON-RPC error.
-    Rpc { why: String },
     /// The answer is not one of an MCP server.
     NotMcp { why: String },
     /// The server redirects its clients to another one.
@@ -75,18 +39,9 @@ impl HandshakeError {
         Self::of_request(format!("HTTP {}", refusal.status), Some(refusal))
     }
 
-    /// The negotiation failed with this refusal.
-    pub(super) fn of_refusal(why: String, refusal: Refusal<'_>) -> Self {
-        match refusal {
-            Refusal::Http(refusal) => Self::of_request(why, Some(refusal)),
-            Refusal::Rpc(_) => Self::Rpc { why },
-        }
-    }
-
     pub(super) fn why(&self) -> &str {
         let (Self::NoAnswer { why }
         | Self::Http { why, .. }
-        | Self::Rpc { why }
         | Self::NotMcp { why }
         | Self::LeadsElsewhere { why }
         | Self::Incompatible { why }) = self;
@@ -106,7 +61,7 @@ impl HandshakeError {
     /// page of a network.
     pub(super) fn is_by_server(&self) -> bool {
         match self {
-            Self::Rpc { .. } | Self::Incompatible { .. } => true,
+            Self::Incompatible { .. } => true,
             Self::Http { refusal, .. } => refusal.error.is_some(),
             Self::NoAnswer { .. } | Self::NotMcp { .. } | Self::LeadsElsewhere { .. } => false,
         }
@@ -152,7 +107,7 @@ impl HandshakeError {
             Self::LeadsElsewhere { why } => elsewhere(why),
             Self::Http { refusal, .. } => match refusal.status {
                 300..=399 => elsewhere(refusal.server_text.as_deref().unwrap_or(why)),
-                200..=299 => not_mcp(),
+                200..=299 if refusal.error.is_none() => not_mcp(),
                 404 | 405 | 410 => format!(
                     "{name} answered HTTP {} at {url}; check the path (usually /mcp)",
                     refusal.status

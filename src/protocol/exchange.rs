@@ -192,7 +192,7 @@ pub enum Body {
     },
 }
 
-/// A response other than 2xx.
+/// A response other than 2xx, or a JSON-RPC error with a status of 200.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpError {
     /// HTTP status.
@@ -239,6 +239,17 @@ impl HttpError {
     /// Whether the server did not act on the request: it was busy, or a login page in its place redirected the request.
     pub const fn is_undelivered(&self) -> bool {
         self.is_transient() || matches!(self.status, 300..=399)
+    }
+}
+
+impl From<RpcError> for HttpError {
+    fn from(error: RpcError) -> Self {
+        Self {
+            status: 200,
+            server_text: Some(error.message.clone()),
+            error: Some(error),
+            ..Self::default()
+        }
     }
 }
 

@@ -7,10 +7,8 @@ use crate::{
         Attempt, ControlKind, HistoryEvent, LogLevel, Phase, Progress, QuestionKind, Status,
         TaskError, TaskErrorKind, TaskId, TaskKind, text,
     },
-    link::{
-        HandshakeError, InFlight, Link, RequestKind, handshake_error::Refusal, replies::AT_ONCE,
-    },
-    protocol::{self, CallOutcome, Incoming, RpcError, RpcOutcome, encode},
+    link::{HandshakeError, InFlight, Link, RequestKind, replies::AT_ONCE},
+    protocol::{self, CallOutcome, HttpError, Incoming, RpcError, RpcOutcome, encode},
 };
 
 /// How much of a result's first line the row shows, in bytes.
@@ -263,13 +261,14 @@ impl Link {
         }
         match (in_flight.kind, outcome) {
             (RequestKind::Discover, Ok(result)) => self.discovered(result),
-            (RequestKind::Discover, Err(error)) => self.discover_refused(Refusal::Rpc(&error)),
+            (RequestKind::Discover, Err(error)) => self.discover_refused(&error.into()),
             (RequestKind::Handshake { session }, Ok(result)) => self.shook_hands(session, result),
             (RequestKind::FindServer, _) => self.server_found(),
             (RequestKind::Handshake { .. }, Err(error)) => {
                 let why = format!("{} ({})", text::clean_line(&error.message), error.code);
-                if !self.tries_other_era(Refusal::Rpc(&error)) {
-                    self.handshake_failed(&HandshakeError::Rpc { why });
+                let refusal = HttpError::from(error);
+                if !self.tries_other_era(&refusal) {
+                    self.handshake_failed(&HandshakeError::of_request(why, Some(&refusal)));
                 }
             }
             (RequestKind::ListTools { version, pages }, Ok(result)) => {

@@ -15,7 +15,6 @@ use crate::{
     link::{
         ActiveTask, ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
         StreamState,
-        handshake_error::Refusal,
         negotiation::{
             HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, Negotiation, PROGRAM_TELLS_WITHIN,
             UNSUPPORTED_VERSION, supported, supported_by,
@@ -119,27 +118,26 @@ impl Link {
     }
 
     /// The server refused `server/discover` or answered it with an error.
-    pub(super) fn discover_refused(&mut self, refusal: Refusal<'_>) {
-        let code = refusal.error().map(|error| error.code);
-        match (refusal, code) {
-            (Refusal::Http(refused), _) if matches!(refused.status, 401 | 403) => {
+    pub(super) fn discover_refused(&mut self, refusal: &HttpError) {
+        let error = refusal.error.as_ref();
+        let code = error.map(|error| error.code);
+        match (refusal.status, code) {
+            (401 | 403, _) => {
                 self.connection = ConnectionState::Disconnected;
-                self.auth_refused(refused);
+                self.auth_refused(refusal);
             }
             (_, Some(UNSUPPORTED_VERSION)) => {
-                if !self.retries_version(refusal.error(), MODERN) {
-                    self.no_version_of(&supported(refusal.error()));
+                if !self.retries_version(error, MODERN) {
+                    self.no_version_of(&supported(error));
                 }
             }
             (_, Some(HEADER_MISMATCH | MISSING_CAPABILITY)) => {
-                let said = text::clean_line(refusal.server_text());
-                let why = format!("it rejected server/discover: {said}");
-                self.handshake_failed(&HandshakeError::of_refusal(why, refusal));
+                let said = refusal.server_text.as_deref().unwrap_or_default();
+                let why = format!("it rejected server/discover: {}", text::clean_line(said));
+                self.handshake_failed(&HandshakeError::of_request(why, Some(refusal)));
             }
-            (Refusal::Http(refused), _)
-                if matches!(refused.status, 408 | 425 | 429 | 500..=599) =>
-            {
-                self.handshake_failed(&HandshakeError::of_status(refused));
+            (408 | 425 | 429 | 500..=599, _) => {
+                self.handshake_failed(&HandshakeError::of_status(refusal));
             }
             _ => self.is_not_modern("it does not support server/discover", code.is_some()),
         }
@@ -322,20 +320,21 @@ impl Link {
 
     /// `initialize` was refused: perhaps the server speaks only the other era. Returns whether
     /// that is tried.
-    pub(super) fn tries_other_era(&mut self, refusal: Refusal<'_>) -> bool {
-        let code = refusal.error().map(|error| error.code);
+    pub(super) fn tries_other_era(&mut self, refusal: &HttpError) -> bool {
+        let error = refusal.error.as_ref();
+        let code = error.map(|error| error.code);
         let asked = self.negotiation.stateful_version();
         if code == Some(UNSUPPORTED_VERSION)
-            && supported_by(refusal.error()).any(|version| version.era() == Era::Stateful)
-            && self.retries_version(refusal.error(), asked)
+            && supported_by(error).any(|version| version.era() == Era::Stateful)
+            && self.retries_version(error, asked)
         {
             return true;
         }
         let is_transient = refusal.is_transient()
             // A redirect says nothing of the server.
-            || refusal.status().is_some_and(|status| (300..400).contains(&status))
+            || (300..400).contains(&refusal.status)
             // A server that offers tasks may break when asked for a session.
-            || refusal.status().is_some_and(|status| status >= 500) && !self.record.has_extension();
+            || refusal.status >= 500 && !self.record.has_extension();
         if is_transient
             || self.negotiation.pinned.is_some()
             || self.negotiation.step == NegotiationStep::LegacySse

@@ -4,7 +4,7 @@ use crate::{
     domain::{ControlKind, RequestError, TaskId},
     link::{
         ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
-        handshake_error::Refusal, queued_requests::Wanted,
+        queued_requests::Wanted,
     },
     protocol::HttpError,
 };
@@ -17,7 +17,7 @@ impl Link {
     pub(super) fn short_refused(&mut self, in_flight: &InFlight, refusal: HttpError) {
         let has_session = self.record.session.is_some() && !in_flight.is_modern;
         match in_flight.kind {
-            RequestKind::Discover => return self.discover_refused(Refusal::Http(&refusal)),
+            RequestKind::Discover => return self.discover_refused(&refusal),
             RequestKind::LegacySse => return self.legacy_sse_refused(&refusal),
             RequestKind::Listen => return self.listening_refused(&refusal),
             RequestKind::Standalone => return self.standalone_ended(Some(&refusal)),
@@ -219,7 +219,7 @@ impl Link {
         }
         let is_tried = refusal.is_some_and(|refusal| {
             self.negotiation.was_refused(refusal);
-            self.tries_other_era(Refusal::Http(refusal)) || self.tries_legacy_sse()
+            self.tries_other_era(refusal) || self.tries_legacy_sse()
         });
         if !is_tried {
             self.handshake_failed(&HandshakeError::of_request(why, refusal));

@@ -11,7 +11,7 @@ use super::{
     io::{ExchangeId, Input, Output},
     negotiation::{Choice, Negotiation},
     pending::Unsaved,
-    queued_requests::QueuedRequests,
+    queued_requests::QueuedRequest,
     reachability::Reachability,
     replies::Replies,
     saver::Saver,
@@ -143,7 +143,7 @@ pub struct Link {
     replies: Replies,
     /// The subscription of the modern era.
     subscription: TaskSubscription,
-    queued_requests: QueuedRequests,
+    queued_requests: Vec<QueuedRequest>,
     /// Second readings that brought nothing that was missing; `None` once one did.
     useless_rereads: Option<u32>,
     reachability: Reachability,
@@ -194,7 +194,7 @@ impl Link {
             standalone: Standalone::new(now.mono),
             replies: Replies::default(),
             subscription: TaskSubscription::default(),
-            queued_requests: QueuedRequests::default(),
+            queued_requests: Vec::new(),
             useless_rereads: Some(0),
             reachability: Reachability::new(now),
             tasks: Tasks::new(),

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use crate::{
     domain::{
-        Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequestId, SessionResponse,
-        Status, Task, TaskCapability, TaskId, TaskKind, text,
+        Era, NewCall, Phase, ProtocolVersion, RequestError, SessionRequest, SessionRequestId,
+        SessionResponse, Status, Task, TaskCapability, TaskId, TaskKind, text,
     },
     link::{
         ActiveTask, ConnectionState, Link, RequestKind,
@@ -13,7 +13,7 @@ use crate::{
         checkpoint,
         in_flight::Pages,
         negotiation::MODERN,
-        queued_requests::{QueuedRequest, Wanted},
+        queued_requests::QueuedRequest,
         server_task_poll::{ServerTaskPoll, made},
     },
     protocol::{self, RpcOutcome, TaskObject, encode},
@@ -31,25 +31,23 @@ impl Link {
         if self.is_session_doubted() {
             return;
         }
-        for QueuedRequest {
-            id: ask,
-            wanted,
-            version,
-        } in self.queued_requests.take(|it| it.wanted != Wanted::Tools)
-        {
-            match wanted {
-                Wanted::Tools => {}
-                Wanted::Introduction => self.introduce(ask),
-                Wanted::Forward {
-                    request,
-                    is_repeated,
-                } => self.forward(ask, request, is_repeated),
-                Wanted::Notify(message) => self.notify_server(ask, message),
-                Wanted::ServerTasks => self.adopt(ask, None, version),
-                Wanted::ServerTask(id) => self.adopt(ask, Some(id), version),
-                Wanted::Checkpoints { client_id } => {
+        let is_next = |it: &mut QueuedRequest| !it.is_for_tools();
+        let next: Vec<_> = self.queued_requests.extract_if(.., is_next).collect();
+        for queued in next {
+            let ask = queued.id;
+            match queued.what {
+                SessionRequest::Introduce { .. } => self.introduce(ask),
+                SessionRequest::Forward { request, .. } => {
+                    self.forward(ask, request, queued.is_repeated);
+                }
+                SessionRequest::Notify { message, .. } => self.notify_server(ask, message),
+                SessionRequest::Adopt { server_task, .. } => {
+                    self.adopt(ask, server_task, queued.version);
+                }
+                SessionRequest::Checkpoints { client_id, .. } => {
                     self.call_list(RequestKind::ListCheckpoints { ask }, &client_id);
                 }
+                _ => {}
             }
         }
     }

@@ -67,8 +67,9 @@ impl Link {
         }
         if self.connection == ConnectionState::Ready && self.wants_tools() && self.may_ask().is_ok()
         {
-            let request = self.queued_requests.first_for_tools();
-            let asked = request.and_then(|request| request.version);
+            let mut requests = self.queued_requests.iter();
+            let first = requests.find(|request| request.is_for_tools());
+            let asked = first.and_then(|request| request.version);
             let version = match asked {
                 Some(MODERN) if !self.record.is_process() => MODERN,
                 _ => self.session_version(),
@@ -177,8 +178,9 @@ impl Link {
         version: Option<ProtocolVersion>,
         because: &RequestError,
     ) {
-        let is_it = |it: &QueuedRequest| version.is_none() || it.version == version;
-        for request in self.queued_requests.take(is_it) {
+        let is_it = |it: &mut QueuedRequest| version.is_none() || it.version == version;
+        let refused: Vec<_> = self.queued_requests.extract_if(.., is_it).collect();
+        for request in refused {
             self.answer(request.id, Err(because.clone()));
         }
     }

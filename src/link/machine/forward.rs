@@ -10,7 +10,10 @@ use crate::{
         Forwarded, HostProfile, HostRequest, Introduction, RequestError, SessionRequestId,
         SessionResponse, text,
     },
-    link::in_flight::{InFlight, RequestKind},
+    link::{
+        in_flight::{InFlight, RequestKind},
+        queued_requests::QueuedRequest,
+    },
     protocol::{Method, RpcOutcome, encode},
 };
 
@@ -80,7 +83,9 @@ impl Link {
 
     /// A host does not wait for a request any more. What has not been sent yet is not sent.
     pub(super) fn cancel_forward(&mut self, key: &str, reason: &str) {
-        if let Some(queued) = self.queued_requests.take_forward(key) {
+        let is_it = |it: &mut QueuedRequest| it.is_forward(key);
+        let queued = self.queued_requests.extract_if(.., is_it).next();
+        if let Some(queued) = queued {
             return self.forward_failed(queued.id, "was not asked: the request was cancelled");
         }
         let Some((exchange, ask, _)) = self.in_flight.forward(key) else {

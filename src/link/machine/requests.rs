@@ -9,7 +9,7 @@ use crate::{
     },
     link::{
         ConnectionState, Follow, Link, StreamState, in_flight::no_such_task, negotiation::MODERN,
-        queued_requests::Wanted,
+        queued_requests::QueuedRequest,
     },
 };
 
@@ -48,28 +48,7 @@ impl Link {
                 let refused = RequestError::Unreachable("longhaul is exiting".to_owned());
                 return self.answer(ask, Err(refused));
             }
-            SessionRequest::Tools(_) => return self.request_tools(ask, version),
-            SessionRequest::Adopt { server_task, .. } => {
-                self.retry_auth();
-                let wanted = server_task.map_or(Wanted::ServerTasks, Wanted::ServerTask);
-                return self.queued_requests.push(ask, wanted, version);
-            }
-            SessionRequest::Introduce { .. } => {
-                return self.queue_now(ask, Wanted::Introduction, version);
-            }
-            SessionRequest::Forward { request, .. } => {
-                let wanted = Wanted::Forward {
-                    request,
-                    is_repeated: false,
-                };
-                return self.queue_now(ask, wanted, version);
-            }
-            SessionRequest::Notify { message, .. } => {
-                return self.queue_now(ask, Wanted::Notify(message), version);
-            }
-            SessionRequest::Checkpoints { client_id, .. } => {
-                return self.queue_now(ask, Wanted::Checkpoints { client_id }, version);
-            }
+            what if what.starts_something() => return self.queue(ask, what, version),
             what => what,
         };
         // The user relies on the reply to these, so it waits until the change is on disk.
@@ -88,15 +67,25 @@ impl Link {
     }
 
     /// Queues a request to the server, which in an outage is tried at once.
-    fn queue_now(
+    fn queue(
         &mut self,
-        ask: SessionRequestId,
-        wanted: Wanted,
+        id: SessionRequestId,
+        what: SessionRequest,
         version: Option<ProtocolVersion>,
     ) {
         self.retry_auth();
+        if matches!(what, SessionRequest::Tools(_)) && self.has_fresh_tools(version) {
+            self.saver.touch(self.now.mono);
+            let tools = self.record.tools.clone();
+            return self.answer(id, Ok(SessionResponse::Tools(tools)));
+        }
         self.reachability.hurry(self.now);
-        self.queued_requests.push(ask, wanted, version);
+        self.queued_requests.push(QueuedRequest {
+            id,
+            what,
+            version,
+            is_repeated: false,
+        });
     }
 
     /// Carries out a request that is answered at once.
@@ -145,17 +134,11 @@ impl Link {
         Ok(SessionResponse::Accepted)
     }
 
-    fn request_tools(&mut self, ask: SessionRequestId, version: Option<ProtocolVersion>) {
-        self.retry_auth();
+    fn has_fresh_tools(&self, version: Option<ProtocolVersion>) -> bool {
         let is_known = version != Some(MODERN) && self.missing_for(version).is_none();
         let age = self.session.listed_at.map(|at| self.now.mono.since(at));
         let is_fresh = age.is_some_and(|age| age < TOOLS_FRESH_FOR);
-        if is_fresh && self.connection == ConnectionState::Ready && is_known {
-            self.saver.touch(self.now.mono);
-            let tools = self.record.tools.clone();
-            return self.answer(ask, Ok(SessionResponse::Tools(tools)));
-        }
-        self.queue_now(ask, Wanted::Tools, version);
+        is_fresh && self.connection == ConnectionState::Ready && is_known
     }
 
     /// The refusal of an ask about what is settled or forgotten, and still here until that is on disk.

@@ -1,10 +1,10 @@
 //! Short requests that were refused or got no response.
 
 use crate::{
-    domain::{ControlKind, RequestError, TaskId},
+    domain::{ControlKind, RequestError, SessionRequest, TaskId},
     link::{
         ConnectionState, HandshakeError, InFlight, Link, NegotiationStep, RequestKind,
-        queued_requests::Wanted,
+        queued_requests::QueuedRequest,
     },
     protocol::HttpError,
 };
@@ -85,11 +85,15 @@ impl Link {
                 request,
                 is_repeated: false,
             } if !matches!(refusal.status, 401 | 403) => {
-                let again = Wanted::Forward {
-                    request: (**request).clone(),
+                self.queued_requests.push(QueuedRequest {
+                    id: *ask,
+                    what: SessionRequest::Forward {
+                        server: self.record.name.clone(),
+                        request: (**request).clone(),
+                    },
+                    version: None,
                     is_repeated: true,
-                };
-                self.queued_requests.push(*ask, again, None);
+                });
             }
             RequestKind::Forward { ask, .. }
             | RequestKind::ListTasks { ask, .. }

@@ -6,7 +6,7 @@ use crate::{
     domain::{Era, ProtocolVersion, RequestError, SessionResponse, Tool, text},
     link::{
         ActiveTask, InFlight, Link, RequestKind, in_flight::Pages,
-        negotiation::refuses_what_it_speaks, queued_requests::Wanted,
+        negotiation::refuses_what_it_speaks, queued_requests::QueuedRequest,
     },
     protocol::{self, HttpError, encode},
 };
@@ -25,7 +25,7 @@ impl Link {
     pub(super) fn wants_tools(&self) -> bool {
         let is_list = |kind: &RequestKind| matches!(kind, RequestKind::ListTools { .. });
         let has_queued = || self.tasks.values().any(ActiveTask::waits_to_be_sent);
-        let for_asker = self.queued_requests.first_for_tools().is_some();
+        let for_asker = self.queued_requests.iter().any(QueuedRequest::is_for_tools);
         !self.in_flight.has(is_list)
             && !self.is_session_doubted()
             && (for_asker || self.record.tools_at.is_none() && has_queued())
@@ -109,7 +109,9 @@ impl Link {
         if is_saved {
             self.saver.urge(self.now.mono);
         }
-        for request in self.queued_requests.take(|it| it.wanted == Wanted::Tools) {
+        let is_answered = |it: &mut QueuedRequest| it.is_for_tools();
+        let answered: Vec<_> = self.queued_requests.extract_if(.., is_answered).collect();
+        for request in answered {
             let outcome = Ok(SessionResponse::Tools(tools.clone()));
             self.answer_after(request.id, outcome, after);
         }

@@ -49,8 +49,9 @@ impl Link {
     fn wanted_versions(&self) -> impl Iterator<Item = Option<ProtocolVersion>> {
         let queued = self.tasks.values();
         let queued = queued.filter(|it| it.waits_to_be_sent() && it.intent.is_none());
-        self.queued_requests
-            .versions()
+        let requests = self.queued_requests.iter();
+        requests
+            .map(|request| request.version)
             .chain(queued.map(|active| active.task.options.protocol))
     }
 

@@ -121,17 +121,6 @@ impl Login {
     }
 }
 
-/// The state of a server's token according to the login file.
-#[derive(Debug)]
-pub enum TokenState {
-    /// There is no token, or an expired one that can't be refreshed.
-    SignedOut,
-    /// The token has expired and can be refreshed.
-    Expired,
-    /// The token.
-    Valid(SecretString),
-}
-
 /// The contents of the login file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoginFile {
@@ -321,22 +310,16 @@ impl Logins {
         }
     }
 
-    /// The state of the token for the MCP endpoint `server`, without refreshing it.
+    /// Whether there is a token for `server` that is valid or can be refreshed; `None` if there was no sign-in.
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub fn token_state(&self, server: &Url, now: Wall) -> Result<TokenState, AuthError> {
+    pub fn is_signed_in(&self, server: &Url, now: Wall) -> Result<Option<bool>, AuthError> {
         let login = self.read()?.logins.remove(&login_key(server));
-        Ok(match login {
-            Some(login) if login.expires_at.is_some_and(|end| end <= now) => match login.refresh {
-                Some(_) => TokenState::Expired,
-                None => TokenState::SignedOut,
-            },
-            Some(login) => login
-                .access
-                .map_or(TokenState::SignedOut, |access| TokenState::Valid(access.0)),
-            None => TokenState::SignedOut,
-        })
+        Ok(login.map(|login| match login.expires_at {
+            Some(end) if end <= now => login.refresh.is_some(),
+            _ => login.access.is_some(),
+        }))
     }
 
     /// Reads the file in order to change it. A damaged file is renamed, and the returned notice says so.

@@ -29,7 +29,7 @@ use crate::{
 };
 pub use flow::{PendingSignIn, begin};
 pub use keychain::{Keychain, KeychainError};
-pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient, TokenState};
+pub use logins::{ClientAuth, Login, LoginFile, Logins, OwnClient};
 pub use token_manager::{NoticeSink, Now, TokenManager};
 pub use tokens::revoke;
 

@@ -224,12 +224,8 @@ pub(super) enum CliCommand {
     #[command(after_help = help("  longhaul man call\n  longhaul man servers add\n  longhaul man --dir ~/.local/share/man/man1"))]
     Man(ManArgs),
     /// Check the environment and suggest fixes (read-only).
-    #[command(after_help = help("  longhaul doctor\n  longhaul doctor --offline\n  longhaul -s lab doctor --json"))]
-    Doctor {
-        /// Don't contact any server.
-        #[arg(long)]
-        offline: bool,
-    },
+    #[command(after_help = help("  longhaul doctor\n  longhaul -s lab doctor --json"))]
+    Doctor,
     /// Sign in to a server in the browser; waiting tasks resume.
     #[command(after_help = help("  longhaul login lab\n  longhaul login https://lab.example/mcp\n  longhaul login lab --browser 'firefox --new-window'\n  longhaul login lab --client-id my-id --client-secret-env MY_SECRET"))]
     Login(LoginArgs),

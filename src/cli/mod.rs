@@ -124,7 +124,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         mut global,
         command,
     } = cli;
-    let is_doctor = matches!(command, Some(CliCommand::Doctor { .. }));
+    let is_doctor = matches!(command, Some(CliCommand::Doctor));
     let config_mark = config::mark();
     let config = match config::missing() {
         Some(message) if is_doctor => Err(message),
@@ -238,9 +238,7 @@ fn carry_out(
             ServersCommand::Import(import) => servers::import::import(context, &import),
             ServersCommand::Approve(approve) => servers::approve::approve(context, &approve),
         },
-        CliCommand::Doctor { offline } => {
-            commands::doctor::doctor(context, offline, startup_errors)
-        }
+        CliCommand::Doctor => commands::doctor::doctor(context, startup_errors),
         CliCommand::Export(which) => commands::export::export(context, &which),
         CliCommand::Trace(args) => commands::trace::trace(context, &args),
         CliCommand::Sessions { command } => match command {

@@ -19,7 +19,6 @@ mod logind;
 mod options;
 mod pace;
 mod pending_requests;
-mod probe;
 mod relay;
 mod saved;
 mod server_configs;
@@ -43,7 +42,6 @@ pub use keeper::{
 };
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};
-pub use probe::{Flow, Obstacle, Probe, Stateful, probe};
 pub use relay::{RelayError, relay};
 pub use saved::{ReadError, read_saved};
 pub use session::Session;

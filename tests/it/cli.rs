@@ -665,7 +665,7 @@ fn refuses_a_configuration_that_does_not_exist() {
         let ran = missing(arguments);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:#?}");
     }
-    let doctor = missing(&["doctor", "--offline"]);
+    let doctor = missing(&["doctor"]);
     assert_eq!(doctor.code, Some(1), "{doctor:#?}");
     assert!(doctor.out.contains("typo.toml"), "{doctor:#?}");
     let added = missing(&["servers", "add", "lab", "http://127.0.0.1:1/mcp"]);

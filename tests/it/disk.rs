@@ -630,7 +630,7 @@ fn a_session_from_the_future_is_shown_and_not_written() {
         assert!(refused.err.contains(words), "{refused:#?}");
     }
     assert_eq!(bench.runs("refused"), 0);
-    let doctor = bench.run(&["doctor", "--offline"]);
+    let doctor = bench.run(&["doctor"]);
     assert!(
         doctor.out.contains("a newer longhaul wrote it"),
         "{doctor:#?}"

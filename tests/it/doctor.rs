@@ -6,26 +6,12 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
-use std::{
-    convert::Infallible,
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use crate::support::{
     program::{Ran, Running, finish, program, run},
     server,
 };
-use axum::{
-    Router,
-    body::Body,
-    extract::State,
-    http::{HeaderMap, Method, StatusCode},
-    response::{IntoResponse, Response},
-};
-use futures_util::stream;
 use longhaul::store::write_atomically;
 use serde_json::{Value, json};
 
@@ -95,11 +81,13 @@ fn passes_in_a_good_environment_and_changes_nothing() {
             .trim_end_matches("/mcp")
     );
     let server = of(&ran, &name);
-    assert!(has(&server, "ok", "answers in "), "{ran:#?}");
-    assert!(has(&server, "ok", "not buffered"), "{ran:#?}");
+    assert!(
+        has(&server, "ok", "configured; `longhaul servers test "),
+        "{ran:#?}"
+    );
     assert_eq!(run(&state, &["ls", "--all", "--json"]).document(), before);
 
-    let lines = run(&state, &["doctor", "--offline"]);
+    let lines = run(&state, &["doctor"]);
     assert_eq!(lines.code, Some(0), "{lines:#?}");
     assert!(
         lines
@@ -108,7 +96,6 @@ fn passes_in_a_good_environment_and_changes_nothing() {
             .all(|line| line.starts_with("ok  ") || line.starts_with("warning ")),
         "{lines:#?}"
     );
-    assert!(!lines.out.contains("server 127"), "{lines:#?}");
 }
 
 #[test]
@@ -173,10 +160,6 @@ fn reports_each_problem_with_a_fix() {
     );
     assert!(has(&of(&ran, "config"), "warning", "flavour"), "{ran:#?}");
     assert!(
-        has(&of(&ran, "server gone"), "error", "could not reach"),
-        "{ran:#?}"
-    );
-    assert!(
         has(&of(&ran, "proxy"), "ok", "proxy.example:3128"),
         "{ran:#?}"
     );
@@ -195,7 +178,7 @@ fn reports_what_it_cannot_open_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::File::create(&file).unwrap();
-    let mut command = program(dir.path(), &["doctor", "--offline", "-v", "--json"]);
+    let mut command = program(dir.path(), &["doctor", "-v", "--json"]);
     command.env("LONGHAUL_STATE_DIR", &file);
     let ran = finish(&mut command);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
@@ -226,144 +209,43 @@ fn leaves_a_driven_session_alone() {
     driver.prints(|event| event["event"] == "progress");
 }
 
-/// What stands between may keep a stream back; `begins_early` is what the server itself does with its streams.
-#[derive(Clone)]
-struct Between {
-    begins_early: bool,
-    seen: Arc<Mutex<Vec<(Method, HeaderMap)>>>,
-}
-
-async fn between(
-    State(between): State<Between>,
-    method: Method,
-    headers: HeaderMap,
-    body: String,
-) -> Response {
-    between.seen.lock().unwrap().push((method.clone(), headers));
-    let message: Value = serde_json::from_str(&body).unwrap_or_default();
-    let result = match message["method"].as_str() {
-        Some("initialize") => {
-            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-            "serverInfo": {"name": "kept\u{1b}[2Jback", "version": "1"}})
-        }
-        Some("tools/list") => json!({"tools": []}),
-        Some("server/discover") => return StatusCode::BAD_REQUEST.into_response(),
-        Some(_) => return StatusCode::ACCEPTED.into_response(),
-        None if method == Method::GET => {
-            let never = stream::pending::<Result<String, Infallible>>();
-            return (
-                [("content-type", "text/event-stream")],
-                Body::from_stream(never),
-            )
-                .into_response();
-        }
-        None => return StatusCode::OK.into_response(),
-    };
-    let early = if between.begins_early {
-        "id: 1\ndata:\n\n"
-    } else {
-        ""
-    };
-    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
-    let body = format!("{early}id: 2\ndata: {answer}\n\n");
-    let headers = [
-        ("content-type", "text/event-stream"),
-        ("mcp-session-id", "canary-session"),
-    ];
-    (headers, body).into_response()
-}
-
-#[test]
-fn distinguishes_a_buffered_stream_from_a_silent_one() {
-    // Elsewhere somebody may stand between, as here the proxy; on this machine nobody does.
-    for (begins_early, is_elsewhere, verdict, words) in [
-        (true, true, "warning", "proxy_buffering off"),
-        (true, false, "ok", "sends nothing without a call"),
-        (false, true, "ok", "sends nothing without a call"),
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let seen = Arc::default();
-        let shared = Between {
-            begins_early,
-            seen: Arc::clone(&seen),
-        };
-        let addr = server::serve(Router::new().fallback(between).with_state(shared));
-        let host = if is_elsewhere {
-            "far.example".to_owned()
-        } else {
-            addr.to_string()
-        };
-        let url = format!("http://{host}/mcp/canary-path?key=canary-query");
-        let words_of_it = ["-s", &url, "-H", "X-Key: canary-header", "--insecure-http"];
-        let words_of_it = [&words_of_it[..], &["doctor", "--json"]].concat();
-        let mut command = program(dir.path(), &words_of_it);
-        if is_elsewhere {
-            command.env("HTTP_PROXY", format!("http://{addr}"));
-        }
-        let ran = finish(&mut command);
-        assert_eq!(ran.code, Some(0), "{ran:#?}");
-        let checks = of(&ran, &format!("server {host}"));
-        assert!(has(&checks, verdict, words), "{ran:#?}");
-        assert_eq!(
-            has(&checks, "warning", "holding streams back"),
-            verdict == "warning",
-            "{ran:#?}"
-        );
-        assert!(
-            !ran.out.contains("canary") && !ran.out.contains('\u{1b}'),
-            "{ran:#?}"
-        );
-        let seen = seen.lock().unwrap();
-        assert!(
-            seen.iter()
-                .all(|(_, headers)| headers["x-key"] == "canary-header"),
-            "{seen:?}"
-        );
-        // The session that was opened for this is ended, and nothing was left in ours.
-        let deleted = seen.iter().find(|(method, _)| method == Method::DELETE);
-        assert_eq!(deleted.unwrap().1["mcp-session-id"], "canary-session");
-        assert_eq!(
-            run(dir.path(), &["servers", "list", "--json"]).document(),
-            json!([])
-        );
-    }
-}
-
-/// It wants a token that nobody has.
-async fn guarded() -> Response {
-    StatusCode::UNAUTHORIZED.into_response()
-}
-
 #[test]
 fn reports_the_required_first_step_for_each_server() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path();
-    let addr = server::serve(Router::new().fallback(guarded));
-    let config = format!(
-        r#"
+    let config = r#"
 [defaults]
 server = "nope"
 [servers.lab]
-url = "http://{addr}/mcp"
-headers = {{ Authorization = "Bearer ${{LAB_TOKEN}}" }}
-[servers.bare]
-url = "http://{addr}/mcp"
+url = "https://lab.example/mcp"
+headers = { Authorization = "Bearer ${LAB_TOKEN}" }
+[servers.expired]
+url = "https://expired.example/mcp"
+[servers.renewable]
+url = "https://renewable.example/mcp"
 [servers.imported]
-url = "http://{addr}/mcp"
-headers = {{ X-Key = "${{API_KEY}}" }}
+url = "https://lab.example/mcp"
+headers = { X-Key = "${API_KEY}" }
 imported_from = ".mcp.json"
 [servers.notes]
 command = "no-such-program-anywhere"
 [servers.wants]
 command = "/bin/sh"
-env = {{ KEY = "${{UNSET_HERE}}" }}
+env = { KEY = "${UNSET_HERE}" }
 [servers.fine]
 command = "/bin/sh"
 [servers.new]
 command = "/bin/sh"
-"#
-    );
+"#;
     write_atomically(&state.join("config.toml"), config.as_bytes()).unwrap();
+    let login = |refresh: Option<&str>| {
+        json!({"issuer": "https://issuer.example", "resource": "https://lab.example/mcp",
+            "token_endpoint": "https://issuer.example/token", "access": "canary", "refresh": refresh, "expires_at": 1,
+            "client": {"id": "one", "auth": "none"}})
+    };
+    let logins = json!({"version": 1, "logins": {"https://expired.example/mcp": login(None),
+        "https://renewable.example/mcp": login(Some("canary"))}});
+    write_atomically(&state.join("logins.json"), logins.to_string().as_bytes()).unwrap();
     for name in ["notes", "wants", "fine"] {
         assert_eq!(
             run(state, &["servers", "approve", name, "--yes"]).code,
@@ -377,10 +259,11 @@ command = "/bin/sh"
         ("config", "warning", "server = \"nope\""),
         ("server lab", "error", "needs $LAB_TOKEN (not set here)"),
         (
-            "server bare",
-            "error",
-            "`longhaul login bare --session other`",
+            "server expired",
+            "warning",
+            "`longhaul login expired --session other`",
         ),
+        ("server renewable", "ok", "`longhaul servers test renewable"),
         (
             "server imported",
             "warning",
@@ -393,7 +276,7 @@ command = "/bin/sh"
             "no-such-program-anywhere is not in PATH",
         ),
         ("server wants", "error", "needs $UNSET_HERE (not set here)"),
-        ("server fine", "ok", "`longhaul servers test fine`"),
+        ("server fine", "ok", "`longhaul servers test fine"),
         ("server new", "warning", "needs approval"),
     ] {
         assert!(
@@ -403,12 +286,14 @@ command = "/bin/sh"
     }
     let with_token =
         finish(program(state, &["-s", "lab", "doctor", "--json"]).env("LAB_TOKEN", "canary-token"));
-    let words = "refused the credentials from $LAB_TOKEN";
     assert!(
-        has(&of(&with_token, "server lab"), "error", words),
+        has(&of(&with_token, "server lab"), "ok", "configured"),
         "{with_token:#?}"
     );
-    assert!(!with_token.out.contains("canary"), "{with_token:#?}");
+    assert!(
+        !with_token.out.contains("canary") && !ran.out.contains("canary"),
+        "{with_token:#?}"
+    );
     assert!(of(&with_token, "server new").is_empty(), "{with_token:#?}");
 
     let tools = run(state, &["tools"]);

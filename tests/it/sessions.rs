@@ -448,7 +448,7 @@ fn a_script_gets_json_from_every_command_that_it_asks_for_it() {
         &["servers", "remove", "lab", "--yes"],
         &["sessions", "list"],
         &["paths"],
-        &["doctor", "--offline"],
+        &["doctor"],
         &["man", "call"],
         &["completions", "bash"],
         &["rm", &id],

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use itertools::Itertools as _;
 
 use crate::{
-    auth::TokenState,
     domain::{
         Connectivity, NewCall, NoticeLevel, RequestError, Row, ServerName, ServerRef, SessionEvent,
         SessionOutcome, SessionRequest, SessionRequestId, SessionResponse, Stamp, Task, TaskId,
@@ -270,8 +269,8 @@ impl Driver<'_> {
             return Ok(());
         }
         let is_signed_in = || {
-            let token = self.sign_in.logins.token_state(&url, now.wall);
-            !matches!(token, Ok(TokenState::SignedOut))
+            let found = self.sign_in.logins.is_signed_in(&url, now.wall);
+            !matches!(found, Ok(None | Some(false)))
         };
         let sends_secrets = !linked.given().is_empty()
             || linked.insecure_http && (self.configs.has_headers(&record.name) || is_signed_in());

@@ -16,11 +16,7 @@ use crate::cli::{
 /// `doctor`.
 ///
 /// `startup_errors` are failures to open the state directory or the log, which other commands exit with.
-pub(in crate::cli) fn doctor(
-    context: &mut Context<'_>,
-    is_offline: bool,
-    startup_errors: Vec<String>,
-) -> CliResult {
+pub(in crate::cli) fn doctor(context: &mut Context<'_>, startup_errors: Vec<String>) -> CliResult {
     let mut checks = Checks::default();
     checks.about("longhaul");
     checks.ok(format!(
@@ -41,9 +37,7 @@ pub(in crate::cli) fn doctor(
     sessions(context, &mut checks);
     logins(context, &mut checks);
     proxies(&mut checks);
-    if !is_offline {
-        servers(context, &mut checks);
-    }
+    servers(context, &mut checks);
     let mut severities = checks.all.iter().map(|check| check.severity);
     let is_wrong = severities.any(|severity| severity == Severity::Wrong);
     print(context, &checks)?;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, middleware, routing::get};
+use axum::{Router, middleware};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -21,7 +21,6 @@ use super::{
     context::SharedState,
     control::ControlSocket,
     database::Database,
-    elicitation_tokens::{self, ElicitationTokens},
     events::{Events, RETRY},
     faults::Faults,
     handler::{Handler, run_task},
@@ -70,21 +69,16 @@ impl Boot {
             self.options.cross_stream_replay,
         )?);
         let checkpoints = Arc::new(Checkpoints::open(Arc::clone(&database))?);
-        let tasks = Arc::new(TaskStore::open(
-            Arc::clone(&database),
-            Arc::clone(&activity),
-        )?);
+        let tasks = Arc::new(TaskStore::open(database, Arc::clone(&activity))?);
         let what = || DemoError::io("use the server's sockets");
         let http = TcpListener::from_std(self.http).map_err(what())?;
         let port = http.local_addr().map_err(what())?.port();
-        let tokens = Arc::new(ElicitationTokens::new(database, port));
         let runs = Arc::new(Runs::new(checkpoints, Arc::clone(&activity)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&events)));
         let shared = Arc::new(SharedState {
             events: Arc::clone(&events),
             runs,
             tasks,
-            tokens: Arc::clone(&tokens),
             activity: Arc::clone(&activity),
         });
         for task in shared.tasks.unfinished()? {
@@ -97,8 +91,8 @@ impl Boot {
             sessions: Arc::clone(&sessions),
             faults: Arc::clone(&faults),
         };
-        let app = router(shared, tokens, state, port)
-            .into_make_service_with_connect_info::<ConnectionHandle>();
+        let app =
+            router(shared, state, port).into_make_service_with_connect_info::<ConnectionHandle>();
         let listener =
             FaultyListener::new(http, Arc::clone(&faults), Arc::clone(&activity)).map_err(what())?;
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -124,13 +118,7 @@ impl Boot {
     }
 }
 
-/// The routes of the server: MCP, and the pages on which a question is answered.
-fn router(
-    shared: Arc<SharedState>,
-    tokens: Arc<ElicitationTokens>,
-    state: HttpState,
-    port: u16,
-) -> Router {
+fn router(shared: Arc<SharedState>, state: HttpState, port: u16) -> Router {
     let service = StreamableHttpService::new(
         move || Ok(Handler::new(Arc::clone(&shared))),
         Arc::clone(&state.sessions),
@@ -142,9 +130,7 @@ fn router(
             .with_allowed_origins(http::allowed_origins(port))
             .enforce_origin_validation(),
     );
-    let page = get(elicitation_tokens::open).with_state(tokens);
     Router::new()
         .route_service("/mcp", service)
-        .route(elicitation_tokens::ROUTE, page)
         .layer(middleware::from_fn_with_state(state, http::handle))
 }

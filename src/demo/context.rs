@@ -6,7 +6,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -14,7 +14,9 @@ use std::{
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CustomRequest, ErrorCode, InputResponses, ProgressNotificationParam, ProgressToken},
+    model::{
+        ClientCapabilities, CustomRequest, ErrorCode, ProgressNotificationParam, ProgressToken,
+    },
     service::RequestContext,
 };
 use serde_json::{Value, json};
@@ -22,9 +24,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    database::locked,
-    elicitation_support::METHOD,
-    elicitation_tokens::ElicitationTokens,
     events::Events,
     runs::{Runs, StopReason},
     sessions::RequestHandle,
@@ -32,17 +31,18 @@ use super::{
 };
 use crate::demo::{
     activity::{ActivityGuard, ActivityTracker},
-    elicitation_support::ElicitationSupport,
     error::CANCELLED,
     options::NAME,
 };
+
+/// The JSON-RPC method of an elicitation.
+const ELICITATION: &str = "elicitation/create";
 
 /// The state that all requests of a boot share.
 pub(super) struct SharedState {
     pub(super) events: Arc<Events>,
     pub(super) runs: Arc<Runs>,
     pub(super) tasks: Arc<TaskStore>,
-    pub(super) tokens: Arc<ElicitationTokens>,
     pub(super) activity: Arc<ActivityTracker>,
 }
 
@@ -89,40 +89,9 @@ struct RequestCall {
     stream: Option<String>,
     /// The index into [`LEVELS`] set by `logging/setLevel`.
     min_level: Arc<AtomicUsize>,
-    elicitation_support: ElicitationSupport,
-    /// Modern era only: such a call cannot ask while it runs. It returns with the question, and the client repeats the
-    /// call with the answer.
-    input_round: Option<InputRound>,
+    supports_forms: bool,
     /// Kept alive while the call runs, because a cancellation finds the call through it.
     _handle: Option<Arc<RequestHandle>>,
-}
-
-/// One round of a modern call: the answers it came with, and the question it ends with.
-#[derive(Debug, Default)]
-pub(super) struct InputRound {
-    /// Tool and arguments as JSON text, which the token is bound to.
-    call_key: String,
-    /// The `requestState` that came with the answers or is sent with the question.
-    token: Mutex<Option<String>>,
-    answers: InputResponses,
-    question: Mutex<Option<(String, Value)>>,
-}
-
-impl InputRound {
-    pub(super) fn new(
-        call_key: String,
-        token: Option<String>,
-        answers: Option<InputResponses>,
-    ) -> Self {
-        // Answers without the token of their question are ignored.
-        let answers = answers.filter(|_| token.is_some());
-        Self {
-            call_key,
-            token: Mutex::new(token),
-            answers: answers.unwrap_or_default(),
-            question: Mutex::default(),
-        }
-    }
 }
 
 impl ToolContext {
@@ -131,7 +100,6 @@ impl ToolContext {
         shared: &Arc<SharedState>,
         min_level: &Arc<AtomicUsize>,
         request: RequestContext<RoleServer>,
-        input_round: Option<InputRound>,
     ) -> Self {
         let handle = request.extensions.get::<Arc<RequestHandle>>().cloned();
         let (stream, cancel) = match &handle {
@@ -142,7 +110,7 @@ impl ToolContext {
             None => (None, CancellationToken::new()),
         };
         let progress_token = request.meta.get_progress_token();
-        let elicitation_support = ElicitationSupport::of(request.client_capabilities().as_ref());
+        let supports_forms = supports_forms(request.client_capabilities().as_ref());
         Self {
             shared: Arc::clone(shared),
             mode: CallMode::Request(Box::new(RequestCall {
@@ -150,8 +118,7 @@ impl ToolContext {
                 progress_token,
                 stream,
                 min_level: Arc::clone(min_level),
-                elicitation_support,
-                input_round,
+                supports_forms,
                 _handle: handle,
             })),
             cancel,
@@ -241,23 +208,15 @@ impl ToolContext {
     /// Sends a question to the client and returns its unparsed answer.
     pub(super) async fn ask(&self, key: &str, params: Value) -> Result<Value, ErrorData> {
         let answer = async {
-            if let Some(round) = self.input_round() {
-                if let Some(answer) = round.answers.get(key) {
-                    return Ok(answer.clone());
-                }
-                *locked(&round.question) = Some((key.to_owned(), params));
-                // The handler discards this error and returns the question instead.
-                return Err(internal("waiting for the answer to a question"));
-            }
             match &self.mode {
                 CallMode::Request(call) => {
                     // The SDK sends this on the call's own stream, because it runs inside that request.
-                    let request = CustomRequest::new(METHOD, Some(params));
+                    let request = CustomRequest::new(ELICITATION, Some(params));
                     let answer = call.peer.send_request(request.into()).await;
                     serde_json::to_value(answer.map_err(internal)?).map_err(internal)
                 }
                 CallMode::Task { id, .. } => {
-                    let request = json!({"method": METHOD, "params": params});
+                    let request = json!({"method": ELICITATION, "params": params});
                     let answer = self.shared.tasks.ask(id, key, &request).await;
                     answer.map_err(internal)
                 }
@@ -268,38 +227,6 @@ impl ToolContext {
             () = self.cancelled() => Err(cancelled()),
             answer = answer => answer,
         }
-    }
-
-    fn input_round(&self) -> Option<&InputRound> {
-        match &self.mode {
-            CallMode::Request(call) => call.input_round.as_ref(),
-            CallMode::Task { .. } => None,
-        }
-    }
-
-    /// The question that ends this round, if there is one: key, request, and `requestState` for the next round.
-    pub(super) fn take_question(&self) -> Result<Option<(String, Value, String)>, ErrorData> {
-        let question = self
-            .input_round()
-            .and_then(|round| locked(&round.question).take());
-        let Some((key, params)) = question else {
-            return Ok(None);
-        };
-        let request = json!({"method": METHOD, "params": params});
-        Ok(Some((key, request, self.elicitation_token()?)))
-    }
-
-    /// The call's elicitation token, issued on first use.
-    pub(super) fn elicitation_token(&self) -> Result<String, ErrorData> {
-        let issue = |work| self.shared.tokens.issue(work).map_err(internal);
-        let Some(round) = self.input_round() else {
-            return issue("");
-        };
-        let mut token = locked(&round.token);
-        if let Some(token) = &*token {
-            return Ok(token.clone());
-        }
-        Ok(token.insert(issue(&round.call_key)?).clone())
     }
 
     /// Sends a notification on the call's own stream; does nothing for tasks and in the modern era.
@@ -320,11 +247,11 @@ impl ToolContext {
         }
     }
 
-    /// What the client supports. For a task this was checked when it was created.
-    pub(super) fn elicitation_support(&self) -> ElicitationSupport {
+    /// Whether the client shows forms. For a task this was checked when it was created.
+    pub(super) fn supports_forms(&self) -> bool {
         match &self.mode {
-            CallMode::Request(call) => call.elicitation_support,
-            CallMode::Task { .. } => ElicitationSupport::ALL,
+            CallMode::Request(call) => call.supports_forms,
+            CallMode::Task { .. } => true,
         }
     }
 
@@ -353,6 +280,12 @@ impl ToolContext {
         self.progress(step, total, message).await;
         Ok(())
     }
+}
+
+/// Whether a client shows forms; an empty `elicitation` object means that it does.
+pub(super) fn supports_forms(capabilities: Option<&ClientCapabilities>) -> bool {
+    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
+    elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())
 }
 
 /// An object with one more member.

@@ -58,11 +58,6 @@ const SCHEMA: &str = "
         ttl_ms INTEGER NOT NULL,
         asked TEXT NOT NULL,
         outcome TEXT);
-    CREATE TABLE IF NOT EXISTS ticket (
-        ticket TEXT PRIMARY KEY,
-        work TEXT NOT NULL,
-        issued_ms INTEGER NOT NULL,
-        visited_ms INTEGER);
     -- No unique key on purpose: work done twice must show up as extra rows.
     CREATE TABLE IF NOT EXISTS processed (
         task_id TEXT NOT NULL,

@@ -120,7 +120,7 @@ impl ServerHandler for Handler {
             // Without task support, the work runs on the call's own stream.
             _ => {}
         }
-        self.run_call(invocation, request, context).await
+        self.run_call(invocation, context).await
     }
 
     async fn get_task(

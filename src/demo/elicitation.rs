@@ -1,5 +1,4 @@
-//! Questions to the client: the forms, what a client supports, and how its replies are parsed. `ToolContext` sends
-//! them.
+//! Questions to the client: the form, and how its replies are parsed. `ToolContext` sends them.
 
 use rmcp::ErrorData;
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ pub(super) enum ElicitationReply {
     Accepted(Value),
     Declined,
     Cancelled,
-    /// The client did not declare support for this mode.
+    /// The client did not declare support for forms.
     Unsupported,
 }
 
@@ -33,45 +32,10 @@ pub(super) async fn ask_form(
     key: &str,
     params: Value,
 ) -> Result<ElicitationReply, ErrorData> {
-    if !context.elicitation_support().form {
+    if !context.supports_forms() {
         return Ok(ElicitationReply::Unsupported);
     }
     Ok(ElicitationReply::parse(&context.ask(key, params).await?))
-}
-
-/// Asks the user to open a page. The reply says whether the user agreed, not whether the page was opened.
-pub(super) async fn ask_page(
-    context: &ToolContext,
-    key: &str,
-    message: &str,
-    token: &str,
-) -> Result<ElicitationReply, ErrorData> {
-    if !context.elicitation_support().url {
-        return Ok(ElicitationReply::Unsupported);
-    }
-    let params = json!({
-        "mode": "url",
-        "message": message,
-        "url": context.shared.tokens.page_url(token),
-        "elicitationId": token,
-    });
-    Ok(ElicitationReply::parse(&context.ask(key, params).await?))
-}
-
-/// The form of `book_room`.
-pub(super) fn guest_form(city: &str) -> Value {
-    json!({
-        "mode": "form",
-        "message": format!("Who is staying in {city}?"),
-        "requestedSchema": {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "title": "Name", "minLength": 1},
-                "nights": {"type": "integer", "title": "Nights", "minimum": 1, "maximum": 30, "default": 2},
-            },
-            "required": ["name"],
-        },
-    })
 }
 
 /// The form of `deploy`, with one field of each kind.

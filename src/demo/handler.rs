@@ -7,20 +7,16 @@ use std::sync::{Arc, atomic::AtomicUsize};
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{
-        CallToolRequestParams, CallToolResponse, ClientCapabilities, InputRequests,
-        InputRequiredResult, JsonObject, ProtocolVersion, TaskStatus,
-    },
+    model::{CallToolResponse, ClientCapabilities, JsonObject, ProtocolVersion, TaskStatus},
     service::RequestContext,
 };
 use serde_json::json;
 
 use super::{
-    context::{InputRound, LogSeverity, SharedState, ToolContext, internal, invalid},
+    context::{LogSeverity, SharedState, ToolContext, internal, invalid, supports_forms},
     tasks::TaskRecord,
     tools::ToolInvocation,
 };
-use crate::demo::elicitation_support::ElicitationSupport;
 
 /// How long a modern client may cache the tool list, in milliseconds.
 pub(super) const TOOLS_TTL_MS: u64 = 60_000;
@@ -61,39 +57,14 @@ impl Handler {
         }
     }
 
-    /// Runs a call on its own stream. In the modern era the response may be a question; the client then repeats the
-    /// call with the answer.
+    /// Runs a call on its own stream.
     pub(super) async fn run_call(
         &self,
         invocation: ToolInvocation,
-        request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let mut input_round = None;
-        if ProtocolEra::of(&context) == ProtocolEra::Modern {
-            let call_key = json!([request.name, request.arguments]).to_string();
-            let tokens = &self.shared.tokens;
-            if let Some(token) = &request.request_state
-                && !tokens.is_valid(token, &call_key).map_err(internal)?
-            {
-                return Err(invalid(
-                    "the requestState belongs to another call or has expired",
-                ));
-            }
-            input_round = Some(InputRound::new(
-                call_key,
-                request.request_state,
-                request.input_responses,
-            ));
-        }
-        let tool_context =
-            ToolContext::for_request(&self.shared, &self.min_log_level, context, input_round).await;
-        let result = invocation.run(&tool_context).await;
-        if let Some((key, question, token)) = tool_context.take_question()? {
-            let question = serde_json::from_value(question).map_err(internal)?;
-            let requests = InputRequests::from([(key, question)]);
-            return Ok(InputRequiredResult::new(Some(requests), Some(token)).into());
-        }
+        let context = ToolContext::for_request(&self.shared, &self.min_log_level, context).await;
+        let result = invocation.run(&context).await;
         result.map(CallToolResponse::from)
     }
 }
@@ -143,16 +114,12 @@ pub(super) fn wants_task(
     capabilities: Option<&ClientCapabilities>,
 ) -> Result<bool, ErrorData> {
     let knows_tasks = capabilities.is_some_and(ClientCapabilities::supports_tasks);
-    let elicitation = ElicitationSupport::of(capabilities);
     match invocation {
         ToolInvocation::Crunch(args) => Ok(args.as_task && knows_tasks),
         ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) if !knows_tasks => {
             Err(needs_tasks())
         }
-        ToolInvocation::Deploy(_) | ToolInvocation::BookRoom { .. } if !elicitation.form => {
-            Err(needs_elicitation("form"))
-        }
-        ToolInvocation::SignContract { .. } if !elicitation.url => Err(needs_elicitation("url")),
+        ToolInvocation::Deploy(_) if !supports_forms(capabilities) => Err(needs_forms()),
         ToolInvocation::RenderMovie(_) | ToolInvocation::Deploy(_) => Ok(true),
         _ => Ok(false),
     }
@@ -165,9 +132,9 @@ pub(super) fn needs_tasks() -> ErrorData {
     )
 }
 
-/// The error for a client that lacks an elicitation mode.
-pub(super) fn needs_elicitation(mode: &str) -> ErrorData {
-    let wanted = json!({"elicitation": {mode: {}}});
+/// The error for a client that shows no forms.
+fn needs_forms() -> ErrorData {
+    let wanted = json!({"elicitation": {"form": {}}});
     ErrorData::missing_required_client_capability(
         serde_json::from_value(wanted).unwrap_or_default(),
     )

@@ -17,10 +17,10 @@
 //! | server tasks of 2026-07-28 | messages, validation | task storage (the SDK loses tasks on restart) |
 //! | `subscriptions/listen` | validation, stream | the response (the SDK's filter has no `taskIds`) |
 //! | server tasks of 2025-11-25 | sessions, streams | everything else |
-//! | elicitation | delivery, message types of the modern era | the forms, tokens and pages |
+//! | elicitation | delivery | the form |
 //!
 //! Retention: the newest 20,000 events of a stream, streams for seven days after their response, server tasks for an
-//! hour unless the client asks for another time (at most a week), elicitation tokens for an hour.
+//! hour unless the client asks for another time (at most a week).
 
 mod activity;
 mod boot;
@@ -31,8 +31,6 @@ mod control;
 mod database;
 mod dispatch;
 mod elicitation;
-mod elicitation_support;
-mod elicitation_tokens;
 mod error;
 mod events;
 mod faults;

@@ -14,13 +14,12 @@ use serde_json::{Value, json};
 
 use super::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{cancelled, internal, invalid, not_found, with},
+    context::{cancelled, internal, invalid, not_found, supports_forms, with},
     database::rfc3339,
     handler::{Handler, ProtocolEra, find_task, start_task},
     sessions::RequestHandle,
     tasks::{POLL_MS, TaskRecord, TaskStore},
 };
-use crate::demo::elicitation_support::ElicitationSupport;
 
 /// Tasks per page of `tasks/list`.
 const PAGE_SIZE: i64 = 20;
@@ -124,7 +123,7 @@ async fn call(
     if task_support(tool) == ToolTaskSupport::Never {
         return Err(not_found(format!("{tool} can't run as a task")));
     }
-    if tool == "deploy" && !ElicitationSupport::of(context.client_capabilities().as_ref()).form {
+    if tool == "deploy" && !supports_forms(context.client_capabilities().as_ref()) {
         return Err(invalid(
             "deploy needs a client that supports form elicitation",
         ));

@@ -50,10 +50,6 @@ pub(super) enum ToolInvocation {
     RenderMovie(RenderArgs),
     /// Deploy to an environment in steps; asks for release details halfway
     Deploy(DeployArgs),
-    /// Book a room; asks for the guest before it starts
-    BookRoom { city: String },
-    /// Sign a contract on this server's web page
-    SignContract { name: String },
 }
 
 impl ToolInvocation {
@@ -74,8 +70,6 @@ impl ToolInvocation {
             Self::Crunch(args) => crunch(context, args).await,
             Self::RenderMovie(args) => render(context, args).await,
             Self::Deploy(args) => deploy(context, args).await,
-            Self::BookRoom { city } => book_room(context, city).await,
-            Self::SignContract { name } => sign_contract(context, name).await,
         }
     }
 }
@@ -86,12 +80,6 @@ fn text_result(content: impl std::fmt::Display) -> CallToolResult {
 
 fn error_result(message: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message.into())])
-}
-
-fn needs_elicitation(tool: &str, mode: &str) -> CallToolResult {
-    error_result(format!(
-        "{tool} needs a client that supports {mode} elicitation"
-    ))
 }
 
 /// The default of an argument.
@@ -381,7 +369,10 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
                 ElicitationReply::Cancelled => {
                     return Ok(error_result(format!("Deployment to {env} cancelled")));
                 }
-                ElicitationReply::Unsupported => return Ok(needs_elicitation("deploy", "form")),
+                ElicitationReply::Unsupported => {
+                    let message = "deploy needs a client that supports form elicitation";
+                    return Ok(error_result(message));
+                }
             }
         }
         let message = format!("step {step} of {steps}");
@@ -389,50 +380,6 @@ async fn deploy(context: &ToolContext, args: DeployArgs) -> Result<CallToolResul
     }
     let response = json!({"env": env, "status": "deployed", "steps": steps, "answers": answers});
     Ok(text_result(response))
-}
-
-/// Asks a form question before it starts.
-async fn book_room(context: &ToolContext, city: String) -> Result<CallToolResult, ErrorData> {
-    let message =
-        match elicitation::ask_form(context, "guest", elicitation::guest_form(&city)).await? {
-            ElicitationReply::Accepted(guest) => {
-                let name = guest.get("name").and_then(Value::as_str);
-                let nights = guest.get("nights").and_then(Value::as_u64).unwrap_or(2);
-                let name = name.unwrap_or("an unnamed guest");
-                format!("Booked a room in {city} for {name}, nights: {nights}")
-            }
-            ElicitationReply::Declined => format!("The booking in {city} was declined"),
-            ElicitationReply::Cancelled => {
-                return Ok(error_result(format!("The booking in {city} was cancelled")));
-            }
-            ElicitationReply::Unsupported => return Ok(needs_elicitation("book_room", "form")),
-        };
-    Ok(text_result(message))
-}
-
-/// Asks the user to open a page, and finishes once it was opened.
-async fn sign_contract(context: &ToolContext, name: String) -> Result<CallToolResult, ErrorData> {
-    let token = context.elicitation_token()?;
-    let message = format!("{name}, please sign the contract on this page");
-    let message = match elicitation::ask_page(context, "signature", &message, &token).await? {
-        ElicitationReply::Accepted(_) => {
-            context
-                .progress(1, 2, "Waiting for the signature".to_owned())
-                .await;
-            tokio::select! {
-                biased;
-                () = context.cancelled() => return Err(cancelled()),
-                visited = context.shared.tokens.visited(&token) => visited.map_err(internal)?,
-            }
-            let complete = json!({"elicitationId": token});
-            context.notify("notifications/elicitation/complete", &complete);
-            format!("{name} signed the contract")
-        }
-        ElicitationReply::Declined => format!("{name} declined to sign"),
-        ElicitationReply::Cancelled => return Ok(error_result(format!("{name} did not sign"))),
-        ElicitationReply::Unsupported => return Ok(needs_elicitation("sign_contract", "URL")),
-    };
-    Ok(text_result(message))
 }
 
 /// The weather, always the same for a city, so that repeated calls can be compared.

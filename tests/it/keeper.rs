@@ -663,8 +663,10 @@ fn one_of_two_screens_rings_for_a_question() {
             &server.url(),
             "call",
             "--detach",
-            "book_room",
-            "city=Oslo",
+            "deploy",
+            "env=lab",
+            "steps=2",
+            "step_ms=1",
         ]);
         let id = ran.out.trim().to_owned();
         let count = |screen: &pty::Tui| bells(screen.raw());

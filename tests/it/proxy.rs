@@ -554,13 +554,15 @@ fn a_question_goes_to_the_host_and_to_the_screen() {
     let forms = json!({"elicitation": {"form": {}}});
     let mut host = AgentHost::start(&kept, &[&server.url()], &forms);
     let asks = |message: &Value| message["method"] == "elicitation/create";
-    let by_host = host.start_call("book_room", &json!({"city": "Rome"}));
+    let deploy = |env: &str| json!({"env": env, "steps": 2, "step_ms": 1});
+    let by_host = host.start_call("deploy", &deploy("lab"));
     let question = host.wait(asks);
-    let answer = json!({"action": "accept", "content": {"name": "Ada", "nights": 3}});
+    let release = json!({"version": "1.2.3", "strategy": "rolling"});
+    let answer = json!({"action": "accept", "content": release});
     host.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
     let result = host.response(by_host);
-    assert!(text(&result["result"]).contains("Ada"), "{result}");
-    let by_person = host.start_call("book_room", &json!({"city": "Oslo"}));
+    assert!(text(&result["result"]).contains("1.2.3"), "{result}");
+    let by_person = host.start_call("deploy", &deploy("prod"));
     let question = host.wait(asks);
     let task = tasks(&kept)[0]["id"].as_str().unwrap().to_owned();
     kept.ok(&["answer", &task, "--decline"]);
@@ -602,17 +604,19 @@ fn a_host_without_a_handshake_is_served_too() {
     let result = ask("tools/call", call)["result"].take();
     assert_eq!(result["resultType"], "complete", "{result}");
     // A question comes as a result; the call is made again with the answer.
-    let call = json!({"name": "book_room", "arguments": {"city": "Rome"}});
+    let arguments = json!({"env": "lab", "steps": 2, "step_ms": 1});
+    let call = json!({"name": "deploy", "arguments": arguments});
     let mut again = call.clone();
     let asked = ask("tools/call", call)["result"].take();
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let requests = asked["inputRequests"].as_object().unwrap();
-    let answer = json!({"action": "accept", "content": {"name": "Ada", "nights": 3}});
+    let release = json!({"version": "1.2.3", "strategy": "rolling"});
+    let answer = json!({"action": "accept", "content": release});
     let answers = requests.keys().map(|key| (key.clone(), answer.clone()));
     again["inputResponses"] = Value::Object(answers.collect());
     again["requestState"] = asked["requestState"].clone();
     let result = ask("tools/call", again)["result"].take();
-    assert!(text(&result).contains("Ada"), "{result}");
+    assert!(text(&result).contains("1.2.3"), "{result}");
     assert_eq!(tasks(&kept).len(), 2);
     let id = host.ask(
         "subscriptions/listen",

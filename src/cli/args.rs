@@ -65,9 +65,7 @@ Faults:
   stall[=SECONDS]   keep connections open, but send nothing for this long
   drop              close the connection after the next event
   duplicate         send events twice at the next resume
-  forget            forget all MCP sessions
-  polls[=SECONDS]   answer task polls with an error for this long
-  hang              never respond to the next task poll";
+  forget            forget all MCP sessions";
 
 /// What an export contains.
 const EXPORT_CONTENTS: &str = "\

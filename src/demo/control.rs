@@ -118,14 +118,6 @@ impl ControlSocket {
                 let ending = if count == 1 { "" } else { "s" };
                 format!("forgot {count} MCP session{ending}")
             }
-            Fault::FailPolls { seconds } => {
-                self.faults.fail_polls.start(Duration::from_secs(seconds));
-                format!("task polls fail for {seconds} s")
-            }
-            Fault::HangPoll => {
-                self.faults.hang_next_poll.set();
-                "the next task poll will get no response".to_owned()
-            }
         };
         (format!("ok {message}"), None)
     }

@@ -41,18 +41,9 @@ pub enum Fault {
     /// Forget all server sessions (404 from now on) while their tools keep running.
     #[strum(to_string = "forget")]
     ForgetSession,
-    /// Answer task polls with 503 for a time.
-    #[strum(to_string = "polls={seconds}")]
-    FailPolls {
-        /// Seconds until polls are answered again.
-        seconds: u64,
-    },
-    /// Never answer the next task poll.
-    #[strum(to_string = "hang")]
-    HangPoll,
 }
 
-/// The default duration of `cut`, `stall` and `polls`.
+/// The default duration of `cut` and `stall`.
 const DEFAULT_SECONDS: u64 = 5;
 
 /// The longest accepted duration.
@@ -61,7 +52,7 @@ const MAX_SECONDS: u64 = 3600;
 /// The error for text that names no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid fault {0:?}; expected one of: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate, forget, polls[=SECONDS] or hang"
+    "invalid fault {0:?}; expected one of: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate or forget"
 )]
 pub struct UnknownFault(
     /// The rejected text.
@@ -89,8 +80,6 @@ impl FromStr for Fault {
             ("drop", None) => Ok(Self::DropAfterNext),
             ("duplicate", None) => Ok(Self::DuplicateOnReplay),
             ("forget", None) => Ok(Self::ForgetSession),
-            ("polls", _) => Ok(Self::FailPolls { seconds }),
-            ("hang", None) => Ok(Self::HangPoll),
             _ => Err(unknown()),
         }
     }
@@ -137,8 +126,6 @@ pub(super) struct Faults {
     pub(super) stall: Lasting,
     pub(super) drop_next: Once,
     pub(super) duplicate_next: Once,
-    pub(super) fail_polls: Lasting,
-    pub(super) hang_next_poll: Once,
 }
 
 impl Faults {
@@ -179,8 +166,6 @@ mod tests {
             Fault::DropAfterNext,
             Fault::DuplicateOnReplay,
             Fault::ForgetSession,
-            Fault::FailPolls { seconds },
-            Fault::HangPoll,
         ] {
             assert_eq!(fault.to_string().parse(), Ok(fault));
         }

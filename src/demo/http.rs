@@ -1,7 +1,7 @@
 //! The HTTP middleware in front of the SDK.
 //!
 //! It answers two kinds of resuming GET itself: with the rest of a stream from an earlier boot, and with 400 for an
-//! event id that is unknown, expired or belongs to another session. It also injects request faults. Everything else
+//! event id that is unknown, expired or belongs to another session. It also injects the drop fault. Everything else
 //! goes to the SDK. Host and Origin are checked here first, so this layer never answers a request that the SDK would
 //! reject.
 
@@ -50,10 +50,7 @@ pub(super) async fn handle(
     }
     let is_modern = passthrough::is_modern(request.headers());
     match passthrough::read(request).await {
-        Ok((request, method)) => {
-            if let Some(failure) = state.poll_fault(&method).await {
-                return failure;
-            }
+        Ok(request) => {
             let response = CONNECTION.scope(connection.clone(), next.run(request));
             let response = IS_MODERN.scope(is_modern, response).await;
             if is_modern {
@@ -77,20 +74,6 @@ fn resumption<'r>(request: &'r Request, origins: &[String]) -> Option<(&'r str, 
 }
 
 impl HttpState {
-    /// The response to a task poll while a poll fault is active; never returns if the hang fault is armed.
-    async fn poll_fault(&self, method: &str) -> Option<Response> {
-        if !matches!(method, "tasks/get" | "tasks/result") {
-            return None;
-        }
-        if self.faults.hang_next_poll.take() {
-            // axum drops this future when the client disconnects.
-            std::future::pending::<()>().await;
-        }
-        let unavailable = (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")]);
-        let failing = self.faults.fail_polls.until();
-        failing.map(|_| unavailable.into_response())
-    }
-
     /// Applies the drop fault to an SSE stream of the modern era; stateful streams get it in the event store.
     fn with_drop_fault(&self, response: Response, connection: ConnectionHandle) -> Response {
         let kind = response.headers().get(header::CONTENT_TYPE);

@@ -42,10 +42,10 @@ pub(super) fn is_modern(headers: &HeaderMap) -> bool {
         .is_some_and(|version| version >= MODERN)
 }
 
-/// The request as the SDK should see it, and its original method (empty unless a POST with a method).
-pub(super) async fn read(request: Request) -> Result<(Request, String), Response> {
+/// The request as the SDK should see it.
+pub(super) async fn read(request: Request) -> Result<Request, Response> {
     if request.method() != Method::POST {
-        return Ok((request, String::new()));
+        return Ok(request);
     }
     let (mut parts, body) = request.into_parts();
     let body = to_bytes(body, MAX_BODY)
@@ -53,20 +53,19 @@ pub(super) async fn read(request: Request) -> Result<(Request, String), Response
         .map_err(|_| StatusCode::PAYLOAD_TOO_LARGE.into_response())?;
     // The SDK rejects bodies that are not JSON objects.
     let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let method = message.get("method").and_then(Value::as_str);
-    let method = method.unwrap_or_default().to_owned();
-    let renamed = rename(&mut parts, &mut message, &method);
+    let renamed = rename(&mut parts, &mut message);
     if let Some(renamed) = &renamed {
         parts
             .headers
             .insert(header::CONTENT_LENGTH, HeaderValue::from(renamed.len()));
     }
     let body = renamed.map_or(body, Bytes::from);
-    Ok((Request::from_parts(parts, Body::from(body)), method))
+    Ok(Request::from_parts(parts, Body::from(body)))
 }
 
 /// The body with a prefixed method, or `None` if the SDK can represent the request.
-fn rename(parts: &mut Parts, message: &mut Value, method: &str) -> Option<String> {
+fn rename(parts: &mut Parts, message: &mut Value) -> Option<String> {
+    let method = message.get("method")?.as_str()?;
     if !is_unknown(is_modern(&parts.headers), method, message.get("params")) {
         return None;
     }

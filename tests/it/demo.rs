@@ -17,7 +17,6 @@ use std::{
 };
 
 use crate::support::{alone::ran_alone, demo_server};
-use futures_util::future::{Either, select};
 use longhaul::demo::{self, DemoError, DemoOptions, Fault};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -2241,43 +2240,6 @@ fn the_faults_reach_modern_streams_too() {
             let rest = stream.until_broken().await;
             assert!(fault != Fault::DropAfterNext || rest.len() == 1, "{rest:?}");
             while status(client_id).await != "interrupted" {}
-        }
-    });
-}
-
-#[test]
-fn polls_of_tasks_can_fail_and_hang_while_all_else_works() {
-    within_deadline(async {
-        let (dir, server) = start().await;
-        let modern = Modern::open(&server);
-        let client = Client::open(&server).await;
-        let id = modern.begin("render_movie", json!({"scene": "x"})).await;
-        let poll = || modern.post(1, "tasks/get", json!({"taskId": id}));
-
-        demo::control(dir.path(), Fault::FailPolls { seconds: 1 }).unwrap();
-        let failed = poll().await;
-        assert_eq!(failed.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(failed.headers()["retry-after"], "1");
-        let stateful = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get",
-            "params": {"taskId": id}});
-        assert_eq!(
-            client.post(&stateful).await.status(),
-            StatusCode::SERVICE_UNAVAILABLE
-        );
-        modern.ask(2, "tools/list", json!({})).await;
-        while poll().await.status() != StatusCode::OK {}
-
-        demo::control(dir.path(), Fault::HangPoll).unwrap();
-        // Whichever comes first hangs: the other is answered, and so is the next.
-        let (one, other) = (Box::pin(poll()), Box::pin(poll()));
-        let (answered, mut hanging) = match select(one, other).await {
-            Either::Left(pair) | Either::Right(pair) => pair,
-        };
-        assert_eq!(answered.status(), StatusCode::OK);
-        tokio::select! {
-            biased;
-            _ = &mut hanging => panic!("it was answered"),
-            next = poll() => assert_eq!(next.status(), StatusCode::OK),
         }
     });
 }

@@ -412,7 +412,7 @@ fn a_task_is_followed_through_polls_that_are_refused_with_503() {
     for way in TASKS {
         let events = followed_through(way, |bench, _| {
             let before = bench.proxy.calls("tasks/get");
-            bench.break_it(Fault::FailPolls { seconds: 3 });
+            bench.proxy.refuse_polls(3);
             asked_from_now_on(bench);
             // A look that fails is no line of the log while the server tells of the task by itself, which may tell of its end
             // before there is another look.
@@ -444,7 +444,7 @@ fn a_task_is_followed_through_a_poll_that_hangs() {
     thread::scope(|scope| {
         for way in TASKS {
             let hang = |bench: &Bench, _: &mut Running| {
-                bench.break_it(Fault::HangPoll);
+                bench.proxy.swallow_poll();
                 let before = bench.proxy.calls("tasks/get");
                 asked_from_now_on(bench);
                 let is_asked = |proxy: &FaultProxy| proxy.calls("tasks/get") > before;

@@ -3,15 +3,13 @@
 use crate::app::{Command, Dialog, MenuAction, MenuItem};
 
 /// The key, the label and the command of each fault.
-const FAULTS: [(char, &str, &str); 8] = [
+const FAULTS: [(char, &str, &str); 6] = [
     ('c', "cut the network for 5 s", "cut 5"),
     ('r', "restart the server", "restart"),
     ('s', "stall connections: send nothing for 5 s", "stall"),
     ('d', "close the connection after the next event", "drop"),
     ('u', "send events twice at the next resume", "duplicate"),
     ('f', "forget all MCP sessions", "forget"),
-    ('p', "fail task polls for 5 s", "polls"),
-    ('h', "never respond to the next task poll", "hang"),
 ];
 
 pub(in crate::app) fn dialog() -> Dialog {

@@ -91,6 +91,8 @@ enum Order {
     CutAfter(u64),
     HalfOpen,
     Chunk(Option<usize>),
+    RefusePolls(usize),
+    SwallowPoll,
     Stop,
 }
 
@@ -99,6 +101,9 @@ enum Order {
 struct Rules {
     is_half_open: bool,
     chunk: Option<usize>,
+    /// How many polls of a server task are still refused.
+    refused_polls: usize,
+    swallows_poll: bool,
     /// Identifies the `cut_after`, so that each connection counts from zero.
     budget: Option<(u64, u64)>,
 }
@@ -196,6 +201,16 @@ impl FaultProxy {
     /// Passes bytes on in pieces of at most `bytes` from now on; 0 takes that back.
     pub(crate) fn chunk(&self, bytes: usize) {
         self.order(Order::Chunk((bytes > 0).then_some(bytes)));
+    }
+
+    /// Answers the next polls of server tasks (`tasks/get`) with 503, this many.
+    pub(crate) fn refuse_polls(&self, count: usize) {
+        self.order(Order::RefusePolls(count));
+    }
+
+    /// Never answers the next poll of a server task, and keeps its connection open.
+    pub(crate) fn swallow_poll(&self) {
+        self.order(Order::SwallowPoll);
     }
 
     /// How many connections were accepted.
@@ -353,6 +368,10 @@ impl Proxy {
                         }
                         Order::HalfOpen => self.rules.send_modify(|rules| rules.is_half_open = true),
                         Order::Chunk(bytes) => self.rules.send_modify(|rules| rules.chunk = bytes),
+                        Order::RefusePolls(count) => {
+                            self.rules.send_modify(|rules| rules.refused_polls = count);
+                        }
+                        Order::SwallowPoll => self.rules.send_modify(|rules| rules.swallows_poll = true),
                         Order::Stop => return,
                     }
                     let _ = done.send(());
@@ -428,6 +447,8 @@ enum End {
     Closed,
     /// It is to be torn down.
     Torn,
+    /// Its request is answered with 503.
+    Refused,
 }
 
 #[derive(Clone)]
@@ -467,6 +488,11 @@ impl Pump {
                 let _ = client.shutdown().await;
                 let _ = server.shutdown().await;
             }
+            End::Refused => {
+                let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\n\r\n";
+                let _ = client.write_all(head.as_bytes()).await;
+                let _ = client.shutdown().await;
+            }
             End::Torn => {
                 let _ = (client.set_zero_linger(), server.set_zero_linger());
             }
@@ -489,7 +515,19 @@ impl Pump {
             let seen = recorder.read(bytes);
             if let Some(request) = seen.last() {
                 *self.orders.lock().unwrap() = Orders::of(request, &mut self.shared.log());
+                let is_poll = request.calls("tasks/get");
                 self.shared.note(|log| log.requests.extend(seen));
+                let takes =
+                    |take: fn(&mut Rules) -> bool| is_poll && self.rules.send_if_modified(take);
+                if takes(|rules| std::mem::take(&mut rules.swallows_poll)) {
+                    std::future::pending::<()>().await;
+                }
+                if takes(|rules| {
+                    let left = rules.refused_polls.checked_sub(1);
+                    left.map(|left| rules.refused_polls = left).is_some()
+                }) {
+                    return End::Refused;
+                }
             }
             if self.pass(bytes, &to, |_| {}).await.is_err() {
                 return End::Torn;

@@ -120,7 +120,10 @@ impl Boot {
 
 fn router(shared: Arc<SharedState>, state: HttpState, port: u16) -> Router {
     let service = StreamableHttpService::new(
-        move || Ok(Handler::new(Arc::clone(&shared))),
+        move || {
+            let shared = Arc::clone(&shared);
+            Ok(Handler { shared })
+        },
         Arc::clone(&state.sessions),
         StreamableHttpServerConfig::default()
             .with_sse_retry(Some(RETRY))

@@ -4,13 +4,7 @@
 //! call sends its messages on its own stream and is cancelled with its session or connection. A task saves its progress
 //! and questions to disk and needs no client.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
@@ -46,24 +40,13 @@ pub(super) struct SharedState {
     pub(super) activity: Arc<ActivityTracker>,
 }
 
-/// The MCP log levels, least severe first.
-pub(super) const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
-
-/// The log levels that the tools use, as indexes into [`LEVELS`].
-#[derive(Clone, Copy)]
+/// The log levels that the tools use.
+#[derive(Clone, Copy, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum LogSeverity {
-    Debug = 0,
-    Info = 1,
-    Warning = 3,
+    Debug,
+    Info,
+    Warning,
 }
 
 /// The context of a running tool.
@@ -87,8 +70,6 @@ struct RequestCall {
     progress_token: Option<ProgressToken>,
     /// The request's stream in the event store; `None` in the modern era.
     stream: Option<String>,
-    /// The index into [`LEVELS`] set by `logging/setLevel`.
-    min_level: Arc<AtomicUsize>,
     supports_forms: bool,
     /// Kept alive while the call runs, because a cancellation finds the call through it.
     _handle: Option<Arc<RequestHandle>>,
@@ -98,7 +79,6 @@ impl ToolContext {
     /// The context of a plain call, which is answered on its own stream.
     pub(super) async fn for_request(
         shared: &Arc<SharedState>,
-        min_level: &Arc<AtomicUsize>,
         request: RequestContext<RoleServer>,
     ) -> Self {
         let handle = request.extensions.get::<Arc<RequestHandle>>().cloned();
@@ -117,7 +97,6 @@ impl ToolContext {
                 peer: request.peer,
                 progress_token,
                 stream,
-                min_level: Arc::clone(min_level),
                 supports_forms,
                 _handle: handle,
             })),
@@ -180,16 +159,22 @@ impl ToolContext {
         }
     }
 
-    /// Sends a log message on the call's own stream. The SDK would use the standalone stream, where a client can't tell
-    /// which call it belongs to.
+    /// Sends a log message on the call's own stream; does nothing for tasks and in the modern era. The SDK would use the
+    /// standalone stream, where a client can't tell which call it belongs to.
     pub(super) fn log(&self, level: LogSeverity, data: impl Into<String>) {
         let CallMode::Request(call) = &self.mode else {
             return;
         };
-        let index = level as usize;
-        if index >= call.min_level.load(Ordering::Relaxed) {
-            let params = json!({"level": LEVELS.get(index), "logger": NAME, "data": data.into()});
-            self.notify("notifications/message", &params);
+        let Some(stream) = &call.stream else {
+            return;
+        };
+        let params = json!({"level": level, "logger": NAME, "data": data.into()});
+        let message =
+            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+        let events = &self.shared.events;
+        let appended = events.append(stream, None, Some(&message.to_string()), false);
+        if let Err(error) = appended {
+            tracing::warn!(%error, "could not store a log message");
         }
     }
 
@@ -226,24 +211,6 @@ impl ToolContext {
             biased;
             () = self.cancelled() => Err(cancelled()),
             answer = answer => answer,
-        }
-    }
-
-    /// Sends a notification on the call's own stream; does nothing for tasks and in the modern era.
-    pub(super) fn notify(&self, method: &str, params: &Value) {
-        let CallMode::Request(call) = &self.mode else {
-            return;
-        };
-        let Some(stream) = &call.stream else {
-            return;
-        };
-        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        // Not through the SDK.
-        let message = message.to_string();
-        let events = &self.shared.events;
-        let appended = events.append(stream, None, Some(&message), false);
-        if let Err(error) = appended {
-            tracing::warn!(%error, "could not store a notification");
         }
     }
 

@@ -1,7 +1,5 @@
 //! The methods of the protocol, in the revision of each request.
 
-use std::sync::atomic::Ordering;
-
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -16,7 +14,7 @@ use serde_json::json;
 
 use crate::demo::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{LEVELS, LogSeverity, internal, not_found},
+    context::{internal, not_found},
     handler::{Handler, ProtocolEra, TOOLS_TTL_MS, find_task, start_task, wants_task},
     modern,
     options::NAME,
@@ -90,13 +88,10 @@ impl ServerHandler for Handler {
     )]
     async fn set_level(
         &self,
-        request: rmcp::model::SetLevelRequestParams,
+        _request: rmcp::model::SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let level = serde_json::to_value(request.level).map_err(internal)?;
-        let index = LEVELS.iter().position(|name| level == *name);
-        let index = index.unwrap_or(LogSeverity::Info as usize);
-        self.min_log_level.store(index, Ordering::Relaxed);
+        // It sends messages of every level all the same.
         Ok(())
     }
 

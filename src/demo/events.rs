@@ -24,10 +24,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    database::{Database, locked, now_ms, random_id},
+    database::{Database, locked, now_ms},
     faults::Faults,
     passthrough,
-    tcp::ConnectionHandle,
 };
 use crate::demo::{error::DemoError, options::NAME};
 
@@ -127,8 +126,6 @@ pub(super) struct Events {
     pub(super) cross_stream: bool,
     /// The number of the newest reader of each stream; a reader with a lower number stops.
     readers: Mutex<HashMap<String, u64>>,
-    /// Random names for the SDK's `<session>:common` streams, whose own names would reveal the session id.
-    standalone: Mutex<HashMap<String, String>>,
     /// Incremented for every stored event and every new reader.
     changes: watch::Sender<u64>,
 }
@@ -147,7 +144,6 @@ impl Events {
             faults,
             cross_stream,
             readers: Mutex::default(),
-            standalone: Mutex::default(),
             changes: watch::Sender::new(0),
         })
     }
@@ -272,7 +268,6 @@ impl Events {
     pub(super) fn resume(
         self: &Arc<Self>,
         position: &EventPosition,
-        connection: Option<ConnectionHandle>,
     ) -> rusqlite::Result<EventStream> {
         let after = self.replay_from(position.seq);
         if self.cross_stream {
@@ -283,18 +278,13 @@ impl Events {
             );
             let after = id.optional()?.unwrap_or(0);
             let session = &position.session;
-            return Ok(self.tail(Scope::Session, session, after, 0, connection));
+            return Ok(self.tail(Scope::Session, session, after, 0));
         }
-        Ok(self.follow(&position.stream, after, connection))
+        Ok(self.follow(&position.stream, after))
     }
 
     /// The events of a stream after `after`, then live ones; all of them are the response to the request that opened it.
-    pub(super) fn follow(
-        self: &Arc<Self>,
-        stream: &str,
-        after: i64,
-        connection: Option<ConnectionHandle>,
-    ) -> EventStream {
+    pub(super) fn follow(self: &Arc<Self>, stream: &str, after: i64) -> EventStream {
         let reader = {
             let mut readers = locked(&self.readers);
             let newest = readers.entry(stream.to_owned()).or_default();
@@ -303,17 +293,10 @@ impl Events {
         };
         // The reader before this one stops.
         self.changes.send_modify(|count| *count += 1);
-        self.tail(Scope::Stream, stream, after, reader, connection)
+        self.tail(Scope::Stream, stream, after, reader)
     }
 
-    fn tail(
-        self: &Arc<Self>,
-        scope: Scope,
-        key: &str,
-        after: i64,
-        reader: u64,
-        connection: Option<ConnectionHandle>,
-    ) -> EventStream {
+    fn tail(self: &Arc<Self>, scope: Scope, key: &str, after: i64, reader: u64) -> EventStream {
         let tail = Tail {
             events: Arc::clone(self),
             scope,
@@ -322,7 +305,6 @@ impl Events {
             reader,
             changes: self.changes.subscribe(),
             batch: VecDeque::new(),
-            connection,
         };
         Box::pin(stream::unfold(tail, |mut tail| async move {
             let event = tail.next().await?;
@@ -342,7 +324,6 @@ struct Tail {
     reader: u64,
     changes: watch::Receiver<u64>,
     batch: VecDeque<ServerSseMessage>,
-    connection: Option<ConnectionHandle>,
 }
 
 impl Tail {
@@ -355,12 +336,6 @@ impl Tail {
                 return None;
             }
             if let Some(event) = self.batch.pop_front() {
-                // With the drop fault armed, the connection closes after the event.
-                if let Some(connection) = &self.connection
-                    && self.events.faults.drop_next.take()
-                {
-                    connection.drop_after_flush();
-                }
                 return Some(event);
             }
             let (rows, is_open) = self
@@ -404,22 +379,14 @@ impl EventStore for Events {
                 Some(message) => Some(serde_json::to_string(message.as_ref())?),
                 None => None,
             };
-            if let Some(session) = stream_id.strip_suffix(":common") {
-                let known = locked(&self.standalone).get(stream_id).cloned();
-                let name = if let Some(name) = known {
-                    name
-                } else {
-                    let name = random_id()?;
-                    locked(&self.standalone).insert(stream_id.to_owned(), name.clone());
-                    name
-                };
-                return self.append(&name, Some(session), data.as_deref(), false);
-            }
-            let closes = matches!(
+            // The SDK names a session's standalone stream `<session>:common`; no response closes it.
+            let session = stream_id.strip_suffix(":common");
+            let is_response = matches!(
                 event.message.as_deref(),
                 Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
             );
-            self.append(stream_id, None, data.as_deref(), closes)
+            let closes = is_response && session.is_none();
+            self.append(stream_id, session, data.as_deref(), closes)
         })
     }
 

@@ -3,7 +3,7 @@
 //! It decides which calls become server tasks and answers everything that is not a tool call. Requests that the SDK has
 //! no types for arrive here as custom requests; see `passthrough`.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -13,7 +13,7 @@ use rmcp::{
 use serde_json::json;
 
 use super::{
-    context::{LogSeverity, SharedState, ToolContext, internal, invalid, supports_forms},
+    context::{SharedState, ToolContext, internal, invalid, supports_forms},
     tasks::TaskRecord,
     tools::ToolInvocation,
 };
@@ -45,25 +45,16 @@ impl ProtocolEra {
 /// The request handler.
 pub(super) struct Handler {
     pub(super) shared: Arc<SharedState>,
-    /// The index into `LEVELS` of the least severe level that the client wants.
-    pub(super) min_log_level: Arc<AtomicUsize>,
 }
 
 impl Handler {
-    pub(super) fn new(shared: Arc<SharedState>) -> Self {
-        Self {
-            shared,
-            min_log_level: Arc::new(AtomicUsize::new(LogSeverity::Info as usize)),
-        }
-    }
-
     /// Runs a call on its own stream.
     pub(super) async fn run_call(
         &self,
         invocation: ToolInvocation,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let context = ToolContext::for_request(&self.shared, &self.min_log_level, context).await;
+        let context = ToolContext::for_request(&self.shared, context).await;
         let result = invocation.run(&context).await;
         result.map(CallToolResponse::from)
     }

@@ -20,7 +20,7 @@ use super::{
     events::{EventPosition, Events},
     faults::Faults,
     passthrough,
-    sessions::{CONNECTION, IS_MODERN, Sessions},
+    sessions::{IS_MODERN, Sessions},
     tcp::ConnectionHandle,
 };
 
@@ -51,13 +51,8 @@ pub(super) async fn handle(
     let is_modern = passthrough::is_modern(request.headers());
     match passthrough::read(request).await {
         Ok(request) => {
-            let response = CONNECTION.scope(connection.clone(), next.run(request));
-            let response = IS_MODERN.scope(is_modern, response).await;
-            if is_modern {
-                state.with_drop_fault(response, connection)
-            } else {
-                response
-            }
+            let response = IS_MODERN.scope(is_modern, next.run(request)).await;
+            state.with_drop_fault(response, connection)
         }
         Err(response) => response,
     }
@@ -74,7 +69,7 @@ fn resumption<'r>(request: &'r Request, origins: &[String]) -> Option<(&'r str, 
 }
 
 impl HttpState {
-    /// Applies the drop fault to an SSE stream of the modern era; stateful streams get it in the event store.
+    /// Applies the drop fault to an SSE stream.
     fn with_drop_fault(&self, response: Response, connection: ConnectionHandle) -> Response {
         let kind = response.headers().get(header::CONTENT_TYPE);
         if kind.is_none_or(|kind| kind != "text/event-stream") {

@@ -11,11 +11,9 @@ use std::{
     os::unix::{
         fs::{OpenOptionsExt, PermissionsExt},
         net::UnixListener,
-        process::CommandExt,
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
     thread,
 };
 
@@ -77,14 +75,8 @@ impl ServerLock {
         })
     }
 
-    /// Boots the server on this thread until a boot ends for good, as if by `kill -9` once `kill` is cancelled. On a
-    /// restart, calls `on_restart` (which may replace the process) and boots again.
-    pub fn run(
-        mut self,
-        kill: &CancellationToken,
-        ready: impl FnOnce(),
-        on_restart: impl Fn(),
-    ) -> Result<(), DemoError> {
+    /// Boots the server on this thread until a boot ends for good, as if by `kill -9` once `kill` is cancelled.
+    pub fn run(mut self, kill: &CancellationToken, ready: impl FnOnce()) -> Result<(), DemoError> {
         let mut ready = Some(ready);
         loop {
             let http = match self.http.take() {
@@ -113,7 +105,7 @@ impl ServerLock {
                 }
             })?;
             match end {
-                ShutdownReason::Restart => on_restart(),
+                ShutdownReason::Restart => {}
                 ShutdownReason::Stop | ShutdownReason::Idle => {
                     remove_socket(&path);
                     return Ok(());
@@ -166,8 +158,6 @@ fn bind(port: u16) -> Result<TcpListener, DemoError> {
 }
 
 /// Runs a demo server on this thread until it ends, and writes its URL as the first line of `out`.
-///
-/// On a restart the process re-executes itself with the same pid and arguments.
 pub fn run_blocking(options: DemoOptions, out: &mut dyn Write) -> Result<(), DemoError> {
     // A server that was just killed may hold its lock until the kernel has cleaned up; only one that responds is running.
     let lock = poll_until_some(|| match ServerLock::acquire(options.clone()) {
@@ -180,21 +170,11 @@ pub fn run_blocking(options: DemoOptions, out: &mut dyn Write) -> Result<(), Dem
     let lock = lock.unwrap_or(Err(DemoError::AlreadyRunning { dir }))?;
     let url = url(lock.addr.port());
     let ready = || {
-        // The reader of stdout may be gone, above all after a restart; the server runs on without it.
+        // The reader of stdout may be gone; the server runs on without it.
         let _ = writeln!(out, "{url}");
         let _ = out.flush();
     };
-    lock.run(&CancellationToken::new(), ready, replace_process)
-}
-
-/// Re-executes this program; returns only if that fails, for example because its file was replaced.
-fn replace_process() {
-    if let Ok(exe) = std::env::current_exe() {
-        let error = Command::new(exe).args(std::env::args_os().skip(1)).exec();
-        // The attempt has made a closed pipe deadly; with a handler, writing to one is an error again.
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default());
-        tracing::warn!(%error, "could not re-execute; restarting inside this process");
-    }
+    lock.run(&CancellationToken::new(), ready)
 }
 
 /// The server of `dir`, if one responds.
@@ -257,7 +237,7 @@ pub fn start_in_background(
 /// Leaves the terminal's session, so that this process gets no SIGHUP when the terminal closes.
 pub fn detach() -> io::Result<()> {
     match rustix::process::setsid() {
-        // Already a session leader, as a restarted server is.
+        // Already a process group leader, as a command that a shell started is.
         Ok(_) | Err(rustix::io::Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }

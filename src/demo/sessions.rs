@@ -29,12 +29,9 @@ use super::{
     error::CANCELLED,
     events::{EventPosition, Events, RETRY},
     passthrough,
-    tcp::ConnectionHandle,
 };
 
 tokio::task_local! {
-    /// The connection of the current request.
-    pub(super) static CONNECTION: ConnectionHandle;
     /// Whether the current request uses the modern era.
     pub(super) static IS_MODERN: bool;
 }
@@ -211,9 +208,7 @@ impl SessionManager for Sessions {
             Ok::<_, LocalSessionManagerError>(stream)
         });
         let stream = stream.await.map_err(store_error)??;
-        Ok(self
-            .events
-            .follow(&stream, 0, CONNECTION.try_with(Clone::clone).ok()))
+        Ok(self.events.follow(&stream, 0))
     }
 
     async fn accept_message(
@@ -247,9 +242,7 @@ impl SessionManager for Sessions {
             None if self.events.cross_stream => EventPosition::session_start(id),
             None => return Err(store_error("unknown event id")),
         };
-        self.events
-            .resume(&position, CONNECTION.try_with(Clone::clone).ok())
-            .map_err(store_error)
+        self.events.resume(&position).map_err(store_error)
     }
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {

@@ -36,7 +36,7 @@ pub(crate) async fn serve(options: DemoOptions) -> Result<DemoServer, DemoError>
         let ready = || {
             let _ = ready.send(());
         };
-        lock.run(&token, ready, || ())
+        lock.run(&token, ready)
     });
     if is_ready.await.is_err() {
         return Err(match thread.join() {

@@ -106,7 +106,8 @@ impl Context<'_> {
         self.config.as_ref().ok()?.entry(name)
     }
 
-    /// Options that a suggested command needs to find this session, e.g. ` --session nightly`.
+    /// Options that a suggested command needs to find this session, e.g. ` --session nightly`. Messages on stderr get them
+    /// from [`Terminal::report`].
     pub(super) fn flags(&self) -> String {
         self.flags_to(&self.paths.session, &self.default_session)
     }
@@ -131,15 +132,16 @@ impl Context<'_> {
         flags
     }
 
-    /// Completes the commands between backticks in a message from the engine, which does not know the options that they
-    /// need to find this session or server.
-    pub(super) fn with_flags(&self, message: &str) -> String {
-        let server_url = match self.global.server.as_slice() {
+    /// Tells the terminal which options the commands in its messages need.
+    pub(super) fn complete_suggestions(&mut self) {
+        self.terminal.flags = self.flags();
+        self.terminal.server_url = match self.global.server.as_slice() {
             // As typed, but never a URL that may contain a secret.
-            [text] if text.contains('/') && server_url::redacted(text) == *text => Some(text),
+            [text] if text.contains('/') && server_url::redacted(text) == *text => {
+                Some(text.clone())
+            }
             _ => None,
         };
-        text::add_flags(message, &self.flags(), server_url.map(String::as_str))
     }
 
     /// Every other session that can be read, with its name; used only for hints.
@@ -163,10 +165,9 @@ impl Context<'_> {
             Some(there) => format!(
                 "no task {prefix:?} in session {here}, but session {there} has it; add --session {there}"
             ),
-            None => format!(
-                "no task {prefix:?} in session {here}; `longhaul ls --all{}` lists its tasks",
-                self.flags()
-            ),
+            None => {
+                format!("no task {prefix:?} in session {here}; `longhaul ls --all` lists its tasks")
+            }
         }
     }
 

@@ -94,7 +94,7 @@ pub(super) async fn follow(
         }
         Ok(FollowEnd::Forgotten) => {
             live.leave(context, std::slice::from_ref(&id)).await;
-            Err(forgotten_error(context, &id))
+            Err(forgotten_error(&id))
         }
         Ok(FollowEnd::Interrupted) => {
             let mut others = live.lost_by_quitting();
@@ -117,8 +117,7 @@ pub(super) async fn follow(
         }
         Err(fail) => {
             live.close();
-            let flags = context.flags();
-            Err(fail.if_silent(|| format!("the call is {id}: `longhaul watch {id}{flags}`")))
+            Err(fail.if_silent(|| format!("the call is {id}: `longhaul watch {id}`")))
         }
     }
 }
@@ -131,8 +130,7 @@ fn quit_message(
     is_driven: bool,
     if_cut: Option<&IfCut>,
 ) -> String {
-    let flags = context.flags();
-    let how = format!("`longhaul watch {id}{flags}`, `longhaul cancel {id}{flags}`");
+    let how = format!("`longhaul watch {id}`, `longhaul cancel {id}`");
     let Some(if_cut) = if_cut else {
         if !is_driven {
             return format!("detached; no process is running {id} ({how})");
@@ -142,7 +140,7 @@ fn quit_message(
         let state = match status.filter(|status| *status != running) {
             Some(status) if status == asks => {
                 return format!(
-                    "detached; {id} is waiting for an answer (`longhaul answer {id}{flags}`, `longhaul cancel {id}{flags}`)"
+                    "detached; {id} is waiting for an answer (`longhaul answer {id}`, `longhaul cancel {id}`)"
                 );
             }
             Some(status) => format!("is {status}"),
@@ -153,7 +151,7 @@ fn quit_message(
     let why = if_cut.reason.message();
     if if_cut.is_lost() {
         return format!(
-            "quitting closed the connection of {id}: {why}; to run it again: `longhaul again {id}{flags}`"
+            "quitting closed the connection of {id}: {why}; to run it again: `longhaul again {id}`"
         );
     }
     let now = context.clock.now().wall;
@@ -420,10 +418,9 @@ impl Follower<'_, '_> {
             DetachState::Now => {
                 if view.task.status.ends_waiting() {
                     let status = view.task.state_label();
-                    let flags = self.context.flags();
                     let message = match &view.task.status {
                         Status::InputRequired => format!(
-                            "longhaul: {id} is asking a question; answer it: `longhaul answer {id}{flags}`"
+                            "longhaul: {id} is asking a question; answer it: `longhaul answer {id}`"
                         ),
                         ended if ended.is_settled() => {
                             // The call of a `--once` key may have ended long ago.
@@ -435,10 +432,10 @@ impl Follower<'_, '_> {
                             let has_result = view.task.end.result_bytes.is_some();
                             let show = if has_result { "result" } else { "show" };
                             format!(
-                                "longhaul: {id} {ended}: {status}; `longhaul {show} {id}{flags}` shows it"
+                                "longhaul: {id} {ended}: {status}; `longhaul {show} {id}` shows it"
                             )
                         }
-                        _ => format!("longhaul: {id} is {status}; see `longhaul show {id}{flags}`"),
+                        _ => format!("longhaul: {id} is {status}; see `longhaul show {id}`"),
                     };
                     if view.task.status == Status::Completed {
                         self.context.info(&message);
@@ -450,10 +447,9 @@ impl Follower<'_, '_> {
                     && self.live.is_driver
                     && if_cut.outcome() == CutOutcome::Pauses
                 {
-                    let flags = self.context.flags();
                     let why = if_cut.reason.message();
                     self.context.warn(format!(
-                        "{id} pauses until longhaul runs again: {why}; continue it: `longhaul attach {id}{flags}`"
+                        "{id} pauses until longhaul runs again: {why}; continue it: `longhaul attach {id}`"
                     ));
                 }
                 print_id(self.context, self.printer)?;
@@ -522,10 +518,10 @@ impl Follower<'_, '_> {
             && view.task.is_queued()
             && self.printed_notices.insert(OneTimeNotice::Unreachable)
         {
-            let (server, flags) = (&view.task.server, self.context.flags());
+            let server = &view.task.server;
             self.context.warn(format!(
                 "could not reach {server} ({why}); {id} is queued and will be sent when {server} answers. To drop it: \
-                 longhaul cancel {id}{flags}. Ctrl-C leaves it queued"
+                 `longhaul cancel {id}`. Ctrl-C leaves it queued"
             ));
         }
     }
@@ -556,7 +552,7 @@ pub(super) fn follow_after(
         return Ok(code);
     }
     if task.forgotten_at.is_some() {
-        return Err(forgotten_error(context, &task.id));
+        return Err(forgotten_error(&task.id));
     }
     servers.must_know(&task.server)?;
     let servers = servers.for_task(&task.server)?;

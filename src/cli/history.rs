@@ -103,9 +103,8 @@ impl HistoryPrinter {
                 }
                 HistoryEvent::Settled { .. } if std::mem::take(&mut self.has_gaps) => {
                     let id = &self.id;
-                    let flags = context.flags();
                     context.warn(format!(
-                        "some lines came too fast to be printed; `longhaul logs {id}{flags}` shows those that were saved"
+                        "some lines came too fast to be printed; `longhaul logs {id}` shows those that were saved"
                     ));
                 }
                 _ => {}

@@ -276,14 +276,11 @@ impl LiveSession {
                 LiveEvent::Session(SessionEvent::Response { request, outcome })
                     if request == request_id =>
                 {
-                    return Ok(outcome.map_err(|error| error.reworded(|it| context.with_flags(it))));
+                    return Ok(outcome);
                 }
                 LiveEvent::Session(_) => {}
                 LiveEvent::Interrupted | LiveEvent::Terminated => {
-                    let message = format!(
-                        "interrupted before the response; the request may still be carried out: check with `longhaul ls{}`",
-                        context.flags()
-                    );
+                    let message = "interrupted before the response; the request may still be carried out: check with `longhaul ls`";
                     return Err(CliError::new(code::INTERRUPTED, message));
                 }
             }
@@ -395,7 +392,7 @@ impl LiveSession {
 }
 
 fn print_notice(context: &mut Context<'_>, notice: &Notice) {
-    let message = context.with_flags(&notice.text);
+    let message = &notice.text;
     if notice.level == NoticeLevel::Info {
         let line = format!("longhaul: {message}");
         return context.info(&line);

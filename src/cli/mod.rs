@@ -186,7 +186,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         started => started?,
     }
     let logins = logins(&paths, defaults);
-    let mut context = Context {
+    let context = Context {
         logins,
         global,
         paths,
@@ -196,7 +196,25 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         config_mark,
         default_session,
     };
-    carry_out(&mut context, command, host.as_deref(), startup_errors)
+    run_command(context, command, host.as_deref(), startup_errors)
+}
+
+/// Runs a command; the commands that an error suggests get the options that they need.
+fn run_command(
+    mut context: Context<'_>,
+    command: Option<CliCommand>,
+    host: Option<&str>,
+    startup_errors: Vec<String>,
+) -> CliResult {
+    context.complete_suggestions();
+    let outcome = carry_out(&mut context, command, host, startup_errors);
+    outcome.map_err(|error| match error {
+        CliError::Message { code, text } => CliError::Message {
+            code,
+            text: context.terminal.with_flags(&text),
+        },
+        other @ CliError::StdoutUnread(_) => other,
+    })
 }
 
 fn carry_out(

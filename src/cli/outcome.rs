@@ -21,9 +21,8 @@ pub(super) fn sign_in_needed(
 ) -> (String, String) {
     let state = live.servers.get(server).map(|server| &server.state);
     let sign_in_hint = format!(
-        "Sign in with `longhaul login {}{}`, or pass credentials with -H or --bearer-env",
-        text::shell_word(server.as_str()),
-        context.flags()
+        "Sign in with `longhaul login {}`, or pass credentials with -H or --bearer-env",
+        text::shell_word(server.as_str())
     );
     match state {
         Some(LinkState::NeedsLogin {
@@ -82,8 +81,7 @@ pub(super) async fn exit_code_if_ended(
             return Err(CliError::new(code::NEEDS_LOGIN, message));
         }
         let message = format!(
-            "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}{}`",
-            context.flags()
+            "{why}; {id} stays in the session. {hint}; then follow it: `longhaul watch {id}`"
         );
         return Err(CliError::new(code::NEEDS_LOGIN, message));
     }
@@ -113,7 +111,7 @@ pub(super) fn print_outcome(
     printer: &mut HistoryPrinter,
     task: &Task,
 ) -> CliResult<()> {
-    let (id, flags) = (&task.id, context.flags());
+    let id = &task.id;
     let result = match printer.style {
         OutputStyle::Json => None,
         OutputStyle::Lines | OutputStyle::Call => printer.reader.result(id)?,
@@ -142,7 +140,7 @@ pub(super) fn print_outcome(
                 format!("{} failed ({id})", task.title())
             }
             Some(TaskErrorKind::Refused) if is_busy => {
-                format!("{error}. Run it again: `longhaul again {id}{flags}`")
+                format!("{error}. Run it again: `longhaul again {id}`")
             }
             Some(TaskErrorKind::Refused | TaskErrorKind::Unreachable) => error,
             _ => format!("{} failed ({id}): {error}", task.title()),
@@ -152,7 +150,7 @@ pub(super) fn print_outcome(
             format!("{id} is lost: {reason}. Ask the tool for less data per call")
         }
         Status::Lost(_) => {
-            format!("{id} is lost: {reason}. Run it again: `longhaul again {id}{flags}`")
+            format!("{id} is lost: {reason}. Run it again: `longhaul again {id}`")
         }
         Status::Unknown(_) => {
             // Without a checkpoint or an event id there is nothing to look for.
@@ -160,12 +158,12 @@ pub(super) fn print_outcome(
                 .attempt()
                 .is_some_and(|attempt| attempt.cursors.newest.is_some());
             let look = if task.resumability.checkpoint || has_cursor {
-                format!("Find it: `longhaul resume {id}{flags}`; run it again")
+                format!("Find it: `longhaul resume {id}`; run it again")
             } else {
                 "Run it again".to_owned()
             };
             format!(
-                "{id} is unknown: {reason}. {look}: `longhaul again {id}{flags}`; remove it: `longhaul rm {id}{flags}`"
+                "{id} is unknown: {reason}. {look}: `longhaul again {id}`; remove it: `longhaul rm {id}`"
             )
         }
         Status::InputRequired => {
@@ -178,9 +176,7 @@ pub(super) fn print_outcome(
                 OnInput::Defaults => " (a required field has no default)",
                 OnInput::Ask | OnInput::Decline => "",
             };
-            format!(
-                "{id} asks{asked_for}{no_defaults}: {asks} Answer it: `longhaul answer {id}{flags}`"
-            )
+            format!("{id} asks{asked_for}{no_defaults}: {asks} Answer it: `longhaul answer {id}`")
         }
         Status::Running | Status::Paused => return Ok(()),
     };
@@ -189,9 +185,8 @@ pub(super) fn print_outcome(
 }
 
 /// The error for a task that `rm` has hidden.
-pub(super) fn forgotten_error(context: &Context<'_>, id: &TaskId) -> CliError {
+pub(super) fn forgotten_error(id: &TaskId) -> CliError {
     CliError::usage(format!(
-        "{id} was removed; `longhaul rm --undo {id}{}` restores it",
-        context.flags()
+        "{id} was removed; `longhaul rm --undo {id}` restores it"
     ))
 }

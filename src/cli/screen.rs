@@ -42,10 +42,7 @@ pub(super) fn capabilities(context: &Context<'_>) -> Capabilities {
 
 /// Fails if the terminal cannot show the screen. Called before anything is started.
 pub(super) fn check(context: &Context<'_>) -> CliResult<()> {
-    let flags = context.flags();
-    let instead = format!(
-        "use `longhaul{flags} ls` to list tasks and `longhaul{flags} watch ID` to follow one"
-    );
+    let instead = "use `longhaul ls` to list tasks and `longhaul watch ID` to follow one";
     if !context.terminal.is_for_people() {
         return Err(CliError::usage(format!(
             "the screen needs a terminal; {instead}"
@@ -190,8 +187,8 @@ pub(super) fn show(
     };
     let outcome = open_shell(opening).map_err(CliError::bug("use the terminal"))?;
     if !outcome.note.line.is_empty() {
-        let line = text::clean_block(&outcome.note.line);
-        context.report(&line);
+        // Its commands are complete.
+        context.terminal.report_text(&outcome.note.line);
     }
     Ok(outcome.exit)
 }

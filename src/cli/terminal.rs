@@ -32,6 +32,10 @@ pub(super) struct Terminal<'o> {
     pub(super) unread: Option<StdoutLoss>,
     /// Marks the end of a cut line: `…` or `~`.
     pub(super) ending: &'static str,
+    /// The options that suggested commands need to find this session.
+    pub(super) flags: String,
+    /// The URL from `-s`, for a suggested `longhaul login`.
+    pub(super) server_url: Option<String>,
 }
 
 impl Drop for Terminal<'_> {
@@ -70,7 +74,14 @@ impl<'o> Terminal<'o> {
             prompt: None,
             unread: None,
             ending: ending(is_ascii),
+            flags: String::new(),
+            server_url: None,
         }
+    }
+
+    /// Completes the commands between backticks in a message.
+    pub(super) fn with_flags(&self, message: &str) -> String {
+        text::add_flags(message, &self.flags, self.server_url.as_deref())
     }
 
     /// Whether stdin and stdout are a terminal.
@@ -174,9 +185,10 @@ impl<'o> Terminal<'o> {
         }
     }
 
-    /// Prints a line on stderr, even with `--quiet`.
+    /// Prints a line on stderr, even with `--quiet`, with the options that its commands need.
     pub(super) fn report(&mut self, line: &str) {
-        self.report_text(&text::clean_line(line));
+        let line = self.with_flags(line);
+        self.report_text(&text::clean_line(&line));
     }
 
     /// Prints one or more lines on stderr, even with `--quiet`.

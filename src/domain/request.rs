@@ -327,20 +327,6 @@ pub enum RequestError {
     CannotSave(String),
 }
 
-impl RequestError {
-    /// The same error with a changed message.
-    #[must_use]
-    pub fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Self {
-        let (Self::Usage(message)
-        | Self::Settled(message)
-        | Self::NeedsLogin(message)
-        | Self::Unreachable(message)
-        | Self::CannotSave(message)) = &mut self;
-        *message = reword(message);
-        self
-    }
-}
-
 /// The process that drives a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionDriver {

@@ -484,16 +484,21 @@ pub fn counts(parts: &[(usize, &str)]) -> String {
     parts.join(", ")
 }
 
-/// Adds `flags` to the longhaul commands between backticks that work on a session. With `server_url`, `longhaul login` gets
-/// the URL instead of a name that may not be stored yet.
+/// Adds `flags` to the longhaul commands between backticks that work on a session and name none. With `server_url`,
+/// `longhaul login` gets the URL instead of a name that may not be stored yet.
 pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
+    /// Commands for which the session doesn't matter, or that have one of their own.
+    const FREE: [&str; 5] = ["--help", "demo", "doctor", "servers", "wrap"];
     let pieces: Vec<&str> = message.split('`').collect();
     let last = pieces.len().saturating_sub(1);
     let piece = |(index, piece): (usize, &&str)| {
-        let is_command = index % 2 == 1 && index < last && piece.starts_with("longhaul ");
-        let needs_no_flags = piece.starts_with("longhaul servers") || piece.contains(" --session ");
+        let command = piece.strip_prefix("longhaul ");
+        let command = command.filter(|_| index % 2 == 1 && index < last);
+        let is_free = |command: &str| FREE.iter().any(|it| command.starts_with(it));
         match server_url {
-            _ if !is_command || needs_no_flags => (*piece).to_owned(),
+            _ if command.is_none_or(|it| is_free(it) || piece.contains(" --session ")) => {
+                (*piece).to_owned()
+            }
             Some(url) if piece.starts_with("longhaul login ") => {
                 format!("longhaul login {}{flags}", shell_word(url))
             }

@@ -1491,7 +1491,7 @@ fn reports_that_a_call_is_queued_for_its_server() {
     call.signal(Signal::INT);
     let ran = call.end();
     assert_eq!(ran.code, Some(130), "{ran:#?}");
-    assert!(ran.err.contains("drop it: longhaul cancel "), "{ran:#?}");
+    assert!(ran.err.contains("drop it: `longhaul cancel "), "{ran:#?}");
 }
 
 #[test]

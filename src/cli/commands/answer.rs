@@ -28,7 +28,7 @@ pub(in crate::cli) fn answer(context: &mut Context<'_>, args: &AnswerArgs) -> Cl
     let task = context.find(&mut reader, &args.id)?;
     let question = find_question(&task, args.key.as_deref())?.clone();
     let elicitation = Elicitation::parse(&question.request);
-    let Some(answer) = answer_from_args(context, args, &task, &elicitation)? else {
+    let Some(answer) = answer_from_args(args, &task, &elicitation)? else {
         show(context, &task, &question, &elicitation)?;
         return Ok(code::INPUT);
     };
@@ -72,16 +72,15 @@ fn find_question<'t>(task: &'t Task, key: Option<&str>) -> CliResult<&'t Questio
 
 /// The answer that the arguments give, or `None` if they give none.
 fn answer_from_args(
-    context: &Context<'_>,
     args: &AnswerArgs,
     task: &Task,
     elicitation: &Elicitation,
 ) -> CliResult<Option<Answer>> {
     let invalid = |errors: &[String]| {
-        let (id, flags) = (&task.id, context.flags());
+        let id = &task.id;
         let why = errors.join("; ");
         CliError::usage(format!(
-            "not sent: {why}; `longhaul answer {id}{flags}` shows the question"
+            "not sent: {why}; `longhaul answer {id}` shows the question"
         ))
     };
     if args.decline {
@@ -172,9 +171,8 @@ async fn send(
     context.answer(&document, &format!("{id}: answer saved ({outcome})"))?;
     if let Some(more) = more.filter(|more| more.key != question.key) {
         context.info(&format!(
-            "next question: {}; `longhaul answer {id}{}`",
-            Elicitation::message_of(&more.request),
-            context.flags()
+            "next question: {}; `longhaul answer {id}`",
+            Elicitation::message_of(&more.request)
         ));
     }
     Ok(code::OK)

@@ -143,9 +143,9 @@ async fn start_call(
         (arguments, None)
     } else {
         build_arguments(before.clone(), draft.pairs, described).map_err(|error| {
-            let (error, flags) = (error.message(), context.flags());
+            let error = error.message();
             CliError::usage(format!(
-                "not sent: {error}; `longhaul{flags} -s {} tools` shows the arguments; --unchecked sends the call anyway",
+                "not sent: {error}; `longhaul -s {} tools` shows the arguments; --unchecked sends the call anyway",
                 text::shell_word(server.as_str())
             ))
         })?
@@ -205,18 +205,14 @@ async fn hand_over(
 ) -> CliResult<TaskId> {
     let start = SessionRequest::Start(Box::new(new.clone()));
     let started = live.request(context, start).await;
-    let flags = context.flags();
     // Repeating a call that may have been started could run the tool twice.
     let started = started.map_err(|error| {
         error.if_silent(|| match reader.task(new.id.as_str()) {
             Ok(Lookup::One(_)) => {
-                format!(
-                    "the call was started as {0}: `longhaul watch {0}{flags}`",
-                    new.id
-                )
+                format!("the call was started as {0}: `longhaul watch {0}`", new.id)
             }
             _ => format!(
-                "the call may have started anyway, as {0}: `longhaul show {0}{flags}`",
+                "the call may have started anyway, as {0}: `longhaul show {0}`",
                 new.id
             ),
         })

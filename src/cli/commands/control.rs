@@ -206,14 +206,14 @@ impl PendingAction<'_> {
     ) -> CliResult<Option<ActionResult>> {
         let id = &self.before.id;
         if live.erased.contains(id) {
-            return Err(forgotten_error(context, id));
+            return Err(forgotten_error(id));
         }
         let Some(view) = live.tasks.get(id).cloned() else {
             return Ok(None);
         };
         let is_late = tokio::time::Instant::now() >= late_at;
         if view.task.forgotten_at.is_some() {
-            return Err(forgotten_error(context, id));
+            return Err(forgotten_error(id));
         }
         if is_late && view.contact == Connectivity::NeedsLogin {
             let (why, hint) = sign_in_needed(context, live, &view.task.server);

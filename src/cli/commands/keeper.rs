@@ -91,10 +91,9 @@ fn stop(context: &mut Context<'_>, is_forced: bool) -> CliResult {
         && status.unsaved > 0
     {
         let message = format!(
-            "the keeper was not stopped, because changes to {} are not saved yet: {}. Fix the cause (longhaul keeps trying to save), or discard the changes: `longhaul keeper stop --force{}`",
+            "the keeper was not stopped, because changes to {} are not saved yet: {}. Fix the cause (longhaul keeps trying to save), or discard the changes: `longhaul keeper stop --force`",
             text::plural(status.unsaved, "task"),
-            unsaved_reason(status.unsaved_why.as_deref()),
-            context.flags()
+            unsaved_reason(status.unsaved_why.as_deref())
         );
         return Err(CliError::new(code::CANNOT_SAVE, message));
     }
@@ -254,9 +253,8 @@ async fn drive(context: &mut Context<'_>, background: bool, inherited: Inherited
                     };
                 }
                 if !background {
-                    let flags = context.flags();
                     context.report(&format!(
-                        "keeper {pid} is running; `longhaul keeper stop{flags}` stops it"
+                        "keeper {pid} is running; `longhaul keeper stop` stops it"
                     ));
                 }
             }

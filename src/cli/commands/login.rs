@@ -125,9 +125,8 @@ pub(in crate::cli) fn login(context: &mut Context<'_>, args: &LoginArgs) -> CliR
         Err(why) => format!("not encrypted, readable only by you (mode 0600): {why}"),
     };
     context.info(&format!(
-        "tokens are stored in {file}, {protection}; `longhaul logout {}{}` deletes them",
-        text::shell_word(args.at.as_deref().unwrap_or(&name)),
-        context.flags()
+        "tokens are stored in {file}, {protection}; `longhaul logout {}` deletes them",
+        text::shell_word(args.at.as_deref().unwrap_or(&name))
     ));
     Ok(code::OK)
 }

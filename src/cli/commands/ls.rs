@@ -58,10 +58,9 @@ pub(in crate::cli) fn ls(context: &mut Context<'_>, ls: &LsArgs) -> CliResult {
         let hint = is_empty
             .then(|| other_session_hint(context, listed))
             .flatten();
-        let flags = context.flags();
         context.info(&hint.unwrap_or_else(|| {
             if is_empty {
-                format!("no tasks to show; `longhaul{flags} call TOOL` starts one")
+                "no tasks to show; `longhaul call TOOL` starts one".to_owned()
             } else {
                 "no task matches; `longhaul ls` lists all".to_owned()
             }
@@ -164,7 +163,7 @@ fn other_session_hint(context: &Context<'_>, listed: ListFilter) -> Option<Strin
             let count = reader.tasks(listed).ok()?.len();
             (count > 0).then_some((name, count))
         })?;
-    let flags = context.flags_to(&name, &context.default_session);
+    let flags = context.flags_to(&name, "");
     Some(format!(
         "no tasks in session {}; session {name} has {count}: `longhaul{flags} ls`",
         &context.paths.session

@@ -231,10 +231,9 @@ async fn serve(
         }
     }
     if proxy.has_open_calls() {
-        let flags = context.flags();
-        context.warn(format!(
-            "stdin was closed before all calls were answered; they continue: see `longhaul ls{flags}`"
-        ));
+        context.warn(
+            "stdin was closed before all calls were answered; they continue: see `longhaul ls`",
+        );
     }
     Ok(code::OK)
 }

@@ -96,9 +96,8 @@ fn ask_before_loss(context: &mut Context<'_>, tasks: &[Task]) -> CliResult<()> {
 /// Says how to bring the tasks back.
 fn report_undo(context: &mut Context<'_>, forgotten: &[Task]) {
     if !forgotten.is_empty() {
-        let flags = context.flags();
         context.info(&format!(
-            "to undo within seven days: `longhaul rm --undo {}{flags}`",
+            "to undo within seven days: `longhaul rm --undo {}`",
             ids_of(forgotten).join(" ")
         ));
     }
@@ -139,9 +138,9 @@ fn forget_settled(
     let count = text::plural(tasks.len(), "task");
     context.print(&format!("{count} removed"))?;
     if !owed.is_empty() {
-        let (ids, flags) = (ids_of(&owed).join(" "), context.flags());
+        let ids = ids_of(&owed).join(" ");
         context.info(&format!(
-            "not removed, because agents have not collected their results: {ids}; `longhaul rm {ids}{flags}` removes them anyway"
+            "not removed, because agents have not collected their results: {ids}; `longhaul rm {ids}` removes them anyway"
         ));
     }
     report_undo(context, &tasks);

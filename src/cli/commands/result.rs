@@ -22,19 +22,17 @@ pub(in crate::cli) fn result(context: &mut Context<'_>, which: &ResultArgs) -> C
                 error.message()
             ),
             None if task.status == Status::InputRequired => format!(
-                "{0} has no result yet, because it is asking a question; answer it: `longhaul answer {0}{1}`",
-                task.id,
-                context.flags()
+                "{0} has no result yet, because it is asking a question; answer it: `longhaul answer {0}`",
+                task.id
             ),
             None if task.status.ends_waiting() => {
                 format!("{} has no result (status: {})", task.id, task.state_label())
             }
             None => format!(
-                "{} has no result yet (status: {}); `longhaul watch {}{}` waits for it",
+                "{} has no result yet (status: {}); `longhaul watch {}` waits for it",
                 task.id,
                 task.state_label(),
-                task.id,
-                context.flags()
+                task.id
             ),
         };
         let code = match crate::cli::error::exit_code_of(&task) {
@@ -61,9 +59,9 @@ pub(in crate::cli) fn result(context: &mut Context<'_>, which: &ResultArgs) -> C
     } else {
         context.terminal.print_result(&format::result(&result))?;
         if let Some(number) = format::first_media_block(&result) {
-            let (id, flags) = (&task.id, context.flags());
+            let id = &task.id;
             context.info(&format!(
-                "save it: `longhaul result {id}{flags} --block {number} --out FILE`"
+                "save it: `longhaul result {id} --block {number} --out FILE`"
             ));
         }
     }

@@ -36,7 +36,7 @@ pub(in crate::cli) fn trace(context: &mut Context<'_>, trace: &TraceArgs) -> Cli
         entries.drain(..surplus);
     }
     if entries.is_empty() && !trace.follow {
-        let message = empty_message(context, trace, is_recorded);
+        let message = empty_message(trace, is_recorded);
         context.info(&message);
     }
     print(context, trace, &entries)?;
@@ -66,9 +66,8 @@ fn find_records(context: &Context<'_>, of: &str) -> CliResult<(TraceReader, Opti
     }
     if !is_task_id_prefix(of) || matches!(reader.task(of)?, Lookup::None) {
         return Err(CliError::usage(format!(
-            "no server or task \"{of}\" in session {}; `longhaul{} ls --all` lists the tasks",
-            &context.paths.session,
-            context.flags()
+            "no server or task \"{of}\" in session {}; `longhaul ls --all` lists the tasks",
+            &context.paths.session
         )));
     }
     let task = context.find(&mut reader, of)?;
@@ -77,14 +76,13 @@ fn find_records(context: &Context<'_>, of: &str) -> CliResult<(TraceReader, Opti
 }
 
 /// What to print if there are no messages.
-fn empty_message(context: &Context<'_>, trace: &TraceArgs, is_recorded: bool) -> String {
-    let flags = context.flags();
+fn empty_message(trace: &TraceArgs, is_recorded: bool) -> String {
     if is_recorded && (trace.grep.is_some() || trace.lines == Some(0)) {
         return "no recorded message matches".to_owned();
     }
     let of = trace.of.as_deref().unwrap_or("this session");
     format!(
-        "no recorded traffic for {of}; to record some, use `longhaul{flags} --trace call TOOL`, `trace = true` in [servers.NAME] \
+        "no recorded traffic for {of}; to record some, use `longhaul --trace call TOOL`, `trace = true` in [servers.NAME] \
          of the configuration, or :trace on the screen"
     )
 }

@@ -25,10 +25,9 @@ use crate::{
 pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> CliResult {
     let mut reader = context.reader()?;
     if wait.ids.is_empty() && wait.tag.is_none() {
-        return Err(CliError::usage(format!(
-            "no task given; pass task ids, or a tag: longhaul wait --tag TAG{0}; `longhaul ls{0}` lists the ids",
-            context.flags()
-        )));
+        return Err(CliError::usage(
+            "no task given; pass task ids, or a tag: `longhaul wait --tag TAG`; `longhaul ls` lists the ids",
+        ));
     }
     let tasks = named_tasks(context, &mut reader, wait)?;
     let servers = Targets::of(context, &mut reader)?;
@@ -39,7 +38,7 @@ pub(in crate::cli) fn wait(context: &mut Context<'_>, wait: &WaitArgs) -> CliRes
     if !is_enough(wait, &ended, &open) {
         for task in &open {
             if task.forgotten_at.is_some() {
-                return Err(forgotten_error(context, &task.id));
+                return Err(forgotten_error(&task.id));
             }
             servers.must_know(&task.server)?;
         }
@@ -78,8 +77,7 @@ fn named_tasks(
         tasks.retain(|task| task.tag.as_ref() == Some(tag));
         if tasks.is_empty() {
             return Err(CliError::usage(format!(
-                "no task has the tag {tag:?}; `longhaul ls{}` lists all tasks",
-                context.flags()
+                "no task has the tag {tag:?}; `longhaul ls` lists all tasks"
             )));
         }
     }
@@ -99,10 +97,8 @@ fn print_ended(context: &mut Context<'_>, reader: &mut Reader, task: &Task) -> C
         let reason = why.map_or(String::new(), |reason| format!(": {reason}"));
         context.print(&format!("{} {}{reason}", task.id, task.state_label()))?;
         if task.status == Status::InputRequired {
-            let (id, flags) = (&task.id, context.flags());
-            context.warn(format!(
-                "{id} has a question: `longhaul answer {id}{flags}`"
-            ));
+            let id = &task.id;
+            context.warn(format!("{id} has a question: `longhaul answer {id}`"));
         }
     }
     Ok(())
@@ -140,14 +136,14 @@ async fn wait_for(
             _ => true,
         });
         if let Some(gone) = open.iter().find(|task| live.erased.contains(&task.id)) {
-            return Ok(Some(forgotten_error(context, &gone.id)));
+            return Ok(Some(forgotten_error(&gone.id)));
         }
         let views = || open.iter().filter_map(|task| live.tasks.get(&task.id));
         let is_forgotten = |view: &&Arc<TaskView>| {
             view.task.forgotten_at.is_some() && !view.task.status.ends_waiting()
         };
         if let Some(view) = views().find(is_forgotten) {
-            return Ok(Some(forgotten_error(context, &view.task.id)));
+            return Ok(Some(forgotten_error(&view.task.id)));
         }
         let signed_out: Vec<ServerName> = views()
             .filter(|view| has_retried && view.contact == Connectivity::NeedsLogin)

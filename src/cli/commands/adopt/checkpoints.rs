@@ -217,8 +217,7 @@ pub(super) fn report_missing_arguments(
     [lacks, option, source]: [&str; 3],
 ) {
     let message = format!(
-        "{tool} is {state}, but {lacks} its arguments, which are needed to find its checkpoint; add them: longhaul{} adopt -s {} {option} {} {} KEY=VALUE ...",
-        context.flags(),
+        "{tool} is {state}, but {lacks} its arguments, which are needed to find its checkpoint; add them: `longhaul adopt -s {} {option} {} {} KEY=VALUE ...`",
         text::shell_word(server.name.as_str()),
         text::shell_word(source),
         text::shell_word(id),

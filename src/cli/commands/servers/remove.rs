@@ -36,8 +36,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
         if !is_configured {
             return Err(CliError::usage(format!(
                 "not removed: {name} has {tasks} in session {session}; wait until it has none, or cancel with \
-                 `longhaul cancel ID{}`",
-                context.flags()
+                 `longhaul cancel ID`"
             )));
         }
         let warning = format!(
@@ -89,9 +88,8 @@ fn remove_from_session(
     let Some(lock) = lock else {
         return Err(CliError::usage(format!(
             "session {} still lists the server {name}, because longhaul is running in the background or in another \
-             window; run `longhaul{} keeper stop`, or close that window, then run this again",
-            &context.paths.session,
-            context.flags()
+             window; run `longhaul keeper stop`, or close that window, then run this again",
+            &context.paths.session
         )));
     };
     let mut writer = Writer::open(&context.paths, context.clock.now().wall)?.writer;

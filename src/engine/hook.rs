@@ -1,41 +1,35 @@
 //! Runs the user's notification command, which gets the task as JSON on its standard input.
 //!
-//! The driver runs it, with or without a screen. Each end and each question is an event in the session file
-//! ([`HookEvents`] says what holds after a `kill -9`), so none is missed or reported twice, whichever process saw it
-//! first. Must not delay the driver or the exit of a process: the commands run in process groups of their own, and
-//! longhaul never waits for what they do.
+//! The driver runs it, with or without a screen, when it publishes an end or a question that was not in the session file
+//! when it started: once for each, unless it is killed before that. Must not delay the driver or the exit of a process:
+//! the commands run in process groups of their own, and longhaul never waits for what they do.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     io::{Seek as _, SeekFrom, Write as _},
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread::JoinHandle,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
 use super::{clock::Clock, snapshots::Snapshots};
 use crate::{
     domain::{
-        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, Phase, TaskId, TaskView,
-        locked, text,
+        Connectivity, Mono, NoticeLevel, NotifyLevel, NotifyReason, Phase, Status, Task, TaskId,
+        TaskView, Wall, text,
     },
-    store::{HookEvent, HookEvents, Lookup, Paths, Reader, StoreError, Writer},
+    store::{Paths, Reader},
 };
 
 /// The maximum number of concurrent commands; more wait, unless this process is exiting.
 const AT_ONCE: usize = 4;
 /// After this wait, the user is notified: the running commands may never end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the start of what waits may take when the driver exits or is replaced.
+pub(super) const START_WITHIN: Duration = Duration::from_millis(100);
 /// How often running commands are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The delay before the session file is read again after a failure.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The command to run, and when.
 #[derive(Clone, Debug)]
@@ -48,116 +42,122 @@ pub struct Hook {
     pub encode: fn(&TaskView, Option<&str>) -> String,
 }
 
+/// What the command is run for, once for each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Occasion {
+    End,
+    /// Its state became unknown, in this attempt.
+    Unknown(u32),
+    /// A question of this time; others of the same time are numbered. Its key changes when the server asks again.
+    Question(Wall, usize),
+    SignIn,
+}
+
+fn occasions(task: &Task) -> Vec<Occasion> {
+    match &task.status {
+        _ if task.notify_reason().is_none() => Vec::new(),
+        status if status.is_settled() => vec![Occasion::End],
+        Status::Unknown(_) => vec![Occasion::Unknown(task.attempts_made())],
+        _ => {
+            let times: Vec<Wall> = task.open_questions().map(|it| it.asked_at).collect();
+            let beside = |(index, at): (usize, &Wall)| {
+                let earlier = times.iter().take(index);
+                Occasion::Question(*at, earlier.filter(|it| *it == at).count())
+            };
+            times.iter().enumerate().map(beside).collect()
+        }
+    }
+}
+
+/// Something for the thread that runs the command.
+enum Job {
+    Run(Arc<TaskView>, NotifyReason),
+    /// Start everything that waits now, and say so.
+    Flush(mpsc::Sender<()>),
+}
+
 /// A handle to the thread that runs the command.
 #[derive(Debug)]
 pub(super) struct Hooks {
     on: NotifyLevel,
-    /// Signals that events may be waiting in the session file; one signal is enough.
-    wake: mpsc::SyncSender<()>,
-    /// Whether a save added events for the hook.
-    has_events: Arc<AtomicBool>,
-    /// The tasks that wait for a sign-in and were already reported.
-    needs_login: BTreeSet<TaskId>,
-    /// The tasks from before this driver whose first snapshot has come.
-    looked_at: BTreeSet<TaskId>,
-    shared: Arc<Shared>,
-    thread: JoinHandle<()>,
-}
-
-/// What the driver and the thread that runs the command tell each other.
-#[derive(Debug, Default)]
-struct Shared {
-    /// The tasks that wait for a sign-in, which only the driver knows, and are still to be reported.
-    logins_to_tell: Mutex<Vec<TaskId>>,
-    /// Set when this process exits: the deadline for starting hooks.
-    leaves_at: OnceLock<Mono>,
-    /// Held while a command is being started: interrupted there, nobody knows whether it ran.
-    starting: Mutex<()>,
+    jobs: mpsc::Sender<Job>,
+    /// What was reported, or was in the session file already.
+    seen: BTreeSet<(TaskId, Occasion)>,
+    /// The tasks from before this driver whose first snapshot has not come.
+    restored: BTreeSet<TaskId>,
 }
 
 impl Hooks {
-    /// Starts the thread and makes the writer add hook events; `None` if the system cannot start a thread, which the
-    /// driver would notice first.
+    /// Starts the thread; `None` if the system cannot start one, which the driver would notice first.
     pub(super) fn start(
         hook: Hook,
         paths: &Paths,
-        writer: &mut Writer,
         snapshots: &Arc<Snapshots>,
         clock: Clock,
         patience: Duration,
     ) -> Option<Self> {
-        let (wake, woken) = mpsc::sync_channel(1);
+        let (jobs, of_driver) = mpsc::channel();
         let on = hook.on;
-        let shared = Arc::<Shared>::default();
         let runner = Runner {
             hook,
             paths: paths.clone(),
             snapshots: Arc::clone(snapshots),
             clock,
-            events: None,
+            waiting: VecDeque::new(),
             children: Vec::new(),
-            shared: Arc::clone(&shared),
+            started_at: Mono::default(),
             patience,
             is_told: false,
         };
-        let thread = std::thread::Builder::new()
-            .name("hook".to_owned())
-            .spawn(move || runner.run(&woken))
-            .ok()?;
+        let thread = std::thread::Builder::new().name("hook".to_owned());
+        thread.spawn(move || runner.run(&of_driver)).ok()?;
         Some(Self {
             on,
-            wake,
-            has_events: writer.add_hook_events(on),
-            needs_login: BTreeSet::new(),
-            looked_at: BTreeSet::new(),
-            shared,
-            thread,
+            jobs,
+            seen: BTreeSet::new(),
+            restored: BTreeSet::new(),
         })
     }
 
-    /// Starts no command while the guard lives; `None` if one is being started.
-    pub(super) fn hold_starts(&self) -> Option<MutexGuard<'_, ()>> {
-        self.shared.starting.try_lock().ok()
+    /// Notes what is no news: the driver before reported it.
+    pub(super) fn restore(&mut self, task: &Task) {
+        let seen = occasions(task).into_iter();
+        self.seen.extend(seen.map(|it| (task.id.clone(), it)));
+        self.restored.insert(task.id.clone());
     }
 
-    /// Runs the hook for the events of a save that is now on disk.
-    pub(super) fn saved(&self) {
-        if self.has_events.swap(false, Ordering::SeqCst) {
-            self.wake();
+    /// Runs the hook for what is new in a snapshot.
+    pub(super) fn look_at(&mut self, view: &Arc<TaskView>) {
+        let task = &view.task;
+        let mut new = 0;
+        for occasion in occasions(task) {
+            new += usize::from(self.seen.insert((task.id.clone(), occasion)));
         }
-    }
-
-    /// Checks a snapshot before it is published: no record says that a task waits for a sign-in. `is_known` says that
-    /// the task existed before this driver started, so its first snapshot is not news.
-    pub(super) fn look_at(&mut self, view: &TaskView, is_known: bool) {
-        let id = &view.task.id;
-        let is_known = is_known && self.looked_at.insert(id.clone());
+        // A driver that starts without the credentials is no news.
+        let is_first = self.restored.remove(&task.id);
+        let sign_in = (task.id.clone(), Occasion::SignIn);
         // While the server is only asked again, nothing has changed.
-        let attempt = view.task.attempt();
-        let is_out = attempt.is_some_and(|attempt| attempt.phase == Phase::Open);
-        if is_out && view.contact.is_connected() || view.task.notify_reason().is_some() {
-            self.needs_login.remove(id);
-        } else if view.contact == Connectivity::NeedsLogin
-            && self.needs_login.insert(id.clone())
-            && !is_known
-            && self.on.includes(NotifyReason::NeedsYou)
-        {
-            locked(&self.shared.logins_to_tell).push(id.clone());
-            self.wake();
+        let is_out = task
+            .attempt()
+            .is_some_and(|attempt| attempt.phase == Phase::Open);
+        if is_out && view.contact.is_connected() || task.notify_reason().is_some() {
+            self.seen.remove(&sign_in);
+        } else if view.contact == Connectivity::NeedsLogin {
+            new += usize::from(self.seen.insert(sign_in) && !is_first);
+        }
+        let reason = view.notify_reason().filter(|it| self.on.includes(*it));
+        if let Some(reason) = reason {
+            for _ in 0..new {
+                // The thread ends only with this process.
+                let _ = self.jobs.send(Job::Run(Arc::clone(view), reason));
+            }
         }
     }
 
-    fn wake(&self) {
-        // A signal that is already waiting is enough.
-        let _ = self.wake.try_send(());
-    }
-
-    /// Starts the waiting hooks without waiting for any to end. The next driver starts those that miss the deadline.
-    pub(super) fn close(self, until: Mono) {
-        let _ = self.shared.leaves_at.set(until);
-        drop(self.wake);
-        // The panic hook has reported a panic there.
-        let _ = self.thread.join();
+    /// Starts all waiting commands without waiting for any to end. `false` if they could not be started in this time.
+    pub(super) fn flush(&self, within: Duration) -> bool {
+        let (done, started) = mpsc::channel();
+        self.jobs.send(Job::Flush(done)).is_ok() && started.recv_timeout(within).is_ok()
     }
 }
 
@@ -166,145 +166,69 @@ struct Runner {
     paths: Paths,
     snapshots: Arc<Snapshots>,
     clock: Clock,
-    events: Option<HookEvents>,
+    waiting: VecDeque<(Arc<TaskView>, NotifyReason)>,
     children: Vec<(TaskId, Child)>,
-    shared: Arc<Shared>,
+    /// When the newest command was started.
+    started_at: Mono,
     patience: Duration,
-    /// Whether the long wait of the previous hook was reported.
+    /// Whether it was reported that commands wait for a long time.
     is_told: bool,
 }
 
 impl Runner {
-    fn run(mut self, woken: &mpsc::Receiver<()>) {
-        let mut is_begun = false;
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         loop {
-            let outcome = self.start_waiting(&mut is_begun);
-            if let Err(error) = &outcome {
-                tracing::warn!(%error, "the events for the hook");
-            }
-            let next = match outcome {
-                Err(_) => woken.recv_timeout(RETRY_AFTER),
-                Ok(()) if self.children.is_empty() => woken
-                    .recv()
-                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-                Ok(()) => woken.recv_timeout(LOOK_EVERY),
+            let next = if self.children.is_empty() {
+                jobs.recv()
+                    .map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+            } else {
+                jobs.recv_timeout(LOOK_EVERY)
             };
-            if next == Err(mpsc::RecvTimeoutError::Disconnected) {
-                // The last saves, including those whose signal came too late.
-                if let Err(error) = self.start_waiting(&mut is_begun) {
-                    tracing::warn!(%error, "the hook runs when longhaul starts again");
+            self.reap();
+            match next {
+                Ok(Job::Run(view, reason)) => self.waiting.push_back((view, reason)),
+                Ok(Job::Flush(done)) => {
+                    self.start_waiting(usize::MAX);
+                    // It may have stopped waiting.
+                    let _ = done.send(());
                 }
-                return;
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
-            self.reap();
+            self.start_waiting(AT_ONCE);
         }
     }
 
-    /// Starts the hook for every waiting event.
-    fn start_waiting(&mut self, is_begun: &mut bool) -> Result<(), StoreError> {
-        let mut events = match self.events.take() {
-            Some(events) => events,
-            None => HookEvents::open(&self.paths)?,
-        };
-        let outcome = self.start_all(&mut events, is_begun);
-        self.events = Some(events);
-        outcome
-    }
-
-    fn start_all(
-        &mut self,
-        events: &mut HookEvents,
-        is_begun: &mut bool,
-    ) -> Result<(), StoreError> {
-        if !*is_begun {
-            for id in events.give_up_claims()? {
-                let id = text::clean_line(&id).into_owned();
-                self.say(format!(
-                    "longhaul was killed while starting the hook for {id}; the hook may not have run and will not be repeated"
-                ));
-            }
-            *is_begun = true;
-        }
-        let now = self.clock.now().wall;
-        let next_login = || locked(&self.shared.logins_to_tell).last().cloned();
-        while let Some(id) = next_login() {
-            events.add(&id, &format!("sign-in {}", now.0), NotifyReason::NeedsYou)?;
-            locked(&self.shared.logins_to_tell).retain(|other| *other != id);
-        }
-        loop {
-            self.wait_for_room();
-            let is_late = |until: &Mono| self.clock.now().mono >= *until;
-            if self.shared.leaves_at.get().is_some_and(is_late) {
-                return Ok(());
-            }
-            let shared = Arc::clone(&self.shared);
-            let starting = shared.starting.lock();
-            let claimed = events.claim().and_then(|event| {
-                let Some(event) = event else { return Ok(false) };
-                self.start(&event);
-                events.started(&event).map(|()| true)
-            });
-            drop(starting);
-            if !claimed? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits until another command may run. A long wait is reported once, and again only after a short one.
-    fn wait_for_room(&mut self) {
-        let begin = self.clock.now().mono;
-        let mut is_long = false;
-        while self.children.len() >= AT_ONCE && self.shared.leaves_at.get().is_none() {
-            std::thread::park_timeout(LOOK_EVERY);
-            self.reap();
-            is_long = self.clock.now().mono.since(begin) >= self.patience;
-            if is_long && !std::mem::replace(&mut self.is_told, true) {
-                self.say(format!(
-                    "the hook is falling behind: {AT_ONCE} of its commands have been running for {}; the next one starts when one ends",
-                    text::duration(self.patience)
-                ));
-            }
-        }
-        self.is_told &= is_long;
-    }
-
-    fn start(&mut self, event: &HookEvent) {
-        let id = event.task.clone();
-        match self.view(&id) {
-            // It was removed in the meantime.
-            None => {}
-            Some((view, result)) => match self.spawn(event.occasion, &view, result.as_deref()) {
+    /// Starts waiting commands until so many run. A long wait is reported once.
+    fn start_waiting(&mut self, at_once: usize) {
+        while self.children.len() < at_once
+            && let Some((view, reason)) = self.waiting.pop_front()
+        {
+            self.started_at = self.clock.now().mono;
+            let id = view.task.id.clone();
+            match self.spawn(reason, &view) {
                 Ok(child) => self.children.push((id, child)),
                 Err(error) => self.complain(&id, &format!("could not start: {error}")),
-            },
+            }
+        }
+        if self.waiting.is_empty() {
+            self.is_told = false;
+        } else if self.clock.now().mono.since(self.started_at) >= self.patience
+            && !std::mem::replace(&mut self.is_told, true)
+        {
+            self.say(format!(
+                "the hook is falling behind: {AT_ONCE} of its commands have been running for {}; the next one starts when one ends",
+                text::duration(self.patience)
+            ));
         }
     }
 
-    /// The task as on disk, with its result and what only the driver knows.
-    fn view(&self, id: &TaskId) -> Option<(TaskView, Option<String>)> {
-        let mut reader = Reader::open(&self.paths).ok()?;
-        let Ok(Lookup::One(task)) = reader.task(id.as_str()) else {
-            return None;
-        };
-        let result = reader.result(id).ok().flatten();
-        let view = match self.snapshots.task(id) {
-            Some(shown) if !task.status.is_settled() => TaskView {
-                task: *task,
-                ..(*shown).clone()
-            },
-            _ => TaskView::unwatched(*task, None),
-        };
-        Some((view, result))
-    }
-
-    fn spawn(
-        &self,
-        occasion: NotifyReason,
-        view: &TaskView,
-        result: Option<&str>,
-    ) -> std::io::Result<Child> {
-        let json = (self.hook.encode)(view, result);
+    fn spawn(&self, occasion: NotifyReason, view: &TaskView) -> std::io::Result<Child> {
+        let id = &view.task.id;
+        let reader = Reader::open(&self.paths);
+        // Without it, the task still says how it ended.
+        let result = reader.and_then(|mut it| it.result(id)).ok().flatten();
+        let json = (self.hook.encode)(view, result.as_deref());
         // A file, so that no thread has to feed a command that reads slowly.
         let mut input = tempfile::tempfile()?;
         input.write_all(json.as_bytes())?;
@@ -312,7 +236,7 @@ impl Runner {
         Command::new("sh")
             .args(["-c", &self.hook.command])
             .env("LONGHAUL_EVENT", occasion.label())
-            .env("LONGHAUL_TASK", view.task.id.as_str())
+            .env("LONGHAUL_TASK", id.as_str())
             .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -348,146 +272,145 @@ impl Runner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        domain::{NewCall, Row, ServerName, SessionEvent, Status, Task, Wall},
-        store::{Durability, Opened},
+    use crate::domain::{
+        Answer, NewCall, Question, QuestionKind, QuestionSource, ServerName, SessionEvent,
     };
 
-    fn task(number: u64, status: Status) -> Row {
+    fn view(status: Status, questions: Vec<Question>) -> Arc<TaskView> {
         let call = NewCall::new(
-            TaskId::from_bits(number),
+            TaskId::from_bits(1),
             ServerName::new("lab"),
             "work".to_owned(),
             "{}".to_owned(),
         );
-        Row::Task(Box::new(Task {
+        let task = Task {
             status,
+            questions,
             ..Task::new(Wall(0), call)
-        }))
+        };
+        Arc::new(TaskView::unwatched(task, None))
     }
 
-    fn open(dir: &std::path::Path) -> (Paths, Writer) {
-        let paths = Paths::resolve(Some(dir.to_owned()), "default").unwrap();
-        let Opened { writer, .. } = Writer::open(&paths, Wall(0)).unwrap();
-        (paths, writer)
-    }
-
-    fn save(writer: &mut Writer, rows: &[Row]) {
-        writer.save(rows, Durability::Normal, Wall(0)).unwrap();
-    }
-
-    /// Reads notices until one contains these words.
-    async fn hear(reader: &super::super::snapshots::Subscription, words: &str) {
-        let mut said = String::new();
-        while !said.contains(words) {
-            let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
-            heard
-                .await
-                .unwrap_or_else(|_| panic!("no {words:?} in {said:?}"));
-            for news in reader.take() {
-                let SessionEvent::Notice(notice) = news else {
-                    continue;
-                };
-                said.push_str(&notice.text);
-            }
+    fn question(key: &str, at: i64, answer: Option<Answer>) -> Question {
+        Question {
+            key: key.to_owned(),
+            earlier: Vec::new(),
+            kind: QuestionKind::Elicitation,
+            source: QuestionSource::TaskInput,
+            request: "{}".to_owned(),
+            asked_at: Wall(at),
+            answer,
+            is_delivered: false,
+            is_unsent: false,
+            shared_with: Vec::new(),
+            only_for: None,
         }
     }
 
+    /// Hooks without a thread, and what that would get.
+    fn hooks() -> (Hooks, mpsc::Receiver<Job>) {
+        let (jobs, of_driver) = mpsc::channel();
+        let hooks = Hooks {
+            on: NotifyLevel::All,
+            jobs,
+            seen: BTreeSet::new(),
+            restored: BTreeSet::new(),
+        };
+        (hooks, of_driver)
+    }
+
+    #[test]
+    fn each_end_and_each_question_is_one_event() {
+        let (mut hooks, jobs) = hooks();
+        let yes = || Some(Answer::Decline);
+        let asks = |questions| view(Status::InputRequired, questions);
+        let steps = [
+            (view(Status::Running, vec![]), 0),
+            (asks(vec![question("a", 5, None)]), 1),
+            (asks(vec![question("a", 5, None)]), 0),
+            // Asked again under another key.
+            (asks(vec![question("b", 5, None)]), 0),
+            // The next ones come before anybody saw that the first was answered.
+            (
+                asks(vec![
+                    question("a", 5, yes()),
+                    question("c", 6, None),
+                    question("d", 6, None),
+                ]),
+                2,
+            ),
+            (view(Status::Running, vec![question("c", 6, yes())]), 0),
+            (asks(vec![question("d", 6, None)]), 0),
+            (view(Status::Failed, vec![question("d", 6, None)]), 1),
+            (view(Status::Failed, vec![]), 0),
+        ];
+        for (view, count) in steps {
+            hooks.look_at(&view);
+            let found: Vec<Job> = jobs.try_iter().collect();
+            let is_run = |job: &Job| matches!(job, Job::Run(_, NotifyReason::NeedsYou));
+            assert!(found.iter().all(is_run));
+            assert_eq!(found.len(), count, "{:#?}", view.task);
+        }
+    }
+
+    #[test]
+    fn only_what_changed_since_the_last_driver_is_an_event() {
+        let (mut hooks, jobs) = hooks();
+        let known = view(Status::InputRequired, vec![question("a", 5, None)]);
+        hooks.restore(&known.task);
+        let denied = TaskView {
+            contact: Connectivity::NeedsLogin,
+            ..(*view(Status::Running, vec![])).clone()
+        };
+        for no_news in [known, Arc::new(denied)] {
+            hooks.look_at(&no_news);
+            hooks.restored.insert(no_news.task.id.clone());
+            assert_eq!(jobs.try_iter().count(), 0, "{no_news:#?}");
+        }
+        hooks.look_at(&view(Status::Failed, vec![]));
+        assert_eq!(jobs.try_iter().count(), 1);
+    }
+
     #[tokio::test]
-    async fn reports_hung_commands_and_keeps_the_rest_on_disk() {
+    async fn reports_hung_commands_and_starts_the_rest_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("left");
         let held = dir.path().join("held");
+        std::fs::create_dir(&left).unwrap();
         crate::store::write_atomically(&held, b"").unwrap();
         let hook = Hook {
-            command: format!("while [ -e {} ]; do sleep 0.05; done", held.display()),
+            command: format!(
+                "mktemp {}/XXXXXX; while [ -e {} ]; do sleep 0.05; done",
+                left.display(),
+                held.display()
+            ),
             on: NotifyLevel::All,
             encode: |_, _| String::new(),
         };
-        let (paths, mut writer) = open(dir.path());
+        let paths = Paths::resolve(Some(dir.path().to_owned()), "default").unwrap();
         let snapshots = Arc::<Snapshots>::default();
         let reader = snapshots.subscribe();
         let (clock, patience) = (Clock::start(), Duration::ZERO);
-        let hooks = Hooks::start(hook, &paths, &mut writer, &snapshots, clock, patience).unwrap();
-        let rows: Vec<Row> = (0..2000).map(|it| task(it, Status::Completed)).collect();
-        save(&mut writer, &rows);
-        hooks.saved();
-        hear(
-            &reader,
-            "the hook is falling behind: 4 of its commands have been running",
-        )
-        .await;
-        hooks.close(Mono(0));
-        let mut events = HookEvents::open(&paths).unwrap();
-        let mut left = 0;
-        while events.claim().unwrap().is_some() {
-            left += 1;
+        let hooks = Hooks::start(hook, &paths, &snapshots, clock, patience).unwrap();
+        for _ in 0..2 * AT_ONCE {
+            let job = Job::Run(view(Status::Completed, vec![]), NotifyReason::Done);
+            hooks.jobs.send(job).unwrap();
         }
-        assert_eq!(left, 2000 - AT_ONCE);
-        std::fs::remove_file(&held).unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_hook_runs_once_for_what_a_killed_process_left_waiting() {
-        let dir = tempfile::tempdir().unwrap();
-        let left = dir.path().join("left");
-        std::fs::create_dir(&left).unwrap();
-        let hook = Hook {
-            command: format!("mktemp {}/$LONGHAUL_TASK.XXXXXX", left.display()),
-            on: NotifyLevel::All,
-            encode: |_, _| String::new(),
-        };
-        let ran = || {
-            let names = std::fs::read_dir(&left).unwrap();
-            let name = |it: std::io::Result<std::fs::DirEntry>| it.unwrap().file_name();
-            let mut names: Vec<_> = names
-                .map(|it| {
-                    name(it)
-                        .to_str()
-                        .unwrap()
-                        .split('.')
-                        .next()
-                        .unwrap()
-                        .to_owned()
-                })
-                .collect();
-            names.sort();
-            names
-        };
-        let (paths, mut writer) = open(dir.path());
-        writer.add_hook_events(NotifyLevel::All);
-        let rows: Vec<Row> = (1..=3).map(|it| task(it, Status::Completed)).collect();
-        save(&mut writer, &rows);
-        drop(writer);
-        // The process died between the claim and the start of the first hook.
-        let claimed = HookEvents::open(&paths).unwrap().claim().unwrap().unwrap();
-        for is_first in [true, false] {
-            let (paths, mut writer) = open(dir.path());
-            let snapshots = Arc::<Snapshots>::default();
-            let reader = snapshots.subscribe();
-            let (hook, clock) = (hook.clone(), Clock::start());
-            let hooks =
-                Hooks::start(hook, &paths, &mut writer, &snapshots, clock, PATIENCE).unwrap();
-            // A task that was seen or renamed is written again, which is not another end.
-            save(&mut writer, &rows);
-            hooks.saved();
-            if is_first {
-                hear(
-                    &reader,
-                    &format!("the hook for {}; the hook may not", claimed.task),
-                )
-                .await;
-            }
-            hooks.close(Mono(u64::MAX));
+        let words = "the hook is falling behind: 4 of its commands have been running";
+        let is_it = |event: &SessionEvent| matches!(event, SessionEvent::Notice(notice) if notice.text.contains(words));
+        while !reader.take().iter().any(is_it) {
+            let heard = tokio::time::timeout(Duration::from_secs(60), reader.changed());
+            heard.await.expect("no notice");
         }
-        let expected: Vec<String> = (2..=3)
-            .map(|it| TaskId::from_bits(it).to_string())
-            .collect();
+        assert!(hooks.flush(Duration::from_secs(60)));
+        let ran = || std::fs::read_dir(&left).unwrap().count();
         for _ in 0..6000 {
-            if ran().len() >= expected.len() {
+            if ran() == 2 * AT_ONCE {
                 break;
             }
             std::thread::park_timeout(Duration::from_millis(10));
         }
-        assert_eq!(ran(), expected);
+        assert_eq!(ran(), 2 * AT_ONCE);
+        std::fs::remove_file(&held).unwrap();
     }
 }

@@ -8,7 +8,6 @@
 
 mod atomic;
 mod error;
-mod hook_events;
 mod lock;
 mod paths;
 mod private;
@@ -22,7 +21,6 @@ mod writer;
 
 pub use atomic::{create_atomically, directory_of, replace_atomically, write_atomically};
 pub use error::{StoreError, StoreResult, survive_file_size_limit};
-pub use hook_events::{HookEvent, HookEvents};
 pub use lock::{DriverLock, StartLock, process_state};
 pub use paths::{CONTRACT, Paths, is_session_name, open_directly};
 pub use private::{Edition, Held, PrivateFile};

@@ -57,7 +57,7 @@ const MIGRATIONS: [&str; 2] = ["
         mark_seq INTEGER
     ) STRICT;
 ", "
-    -- What the hook of the user is run for, once each.
+    -- Not used.
     CREATE TABLE hook_event (
         number INTEGER PRIMARY KEY,
         task TEXT NOT NULL,

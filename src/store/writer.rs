@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI32, Ordering},
+        atomic::{AtomicI32, Ordering},
     },
     time::Duration,
 };
@@ -19,14 +19,11 @@ use super::{
         PERMIT, has_no_room_for_shared_memory, is_damage, is_without_shared_memory, message,
         passed_over,
     },
-    hook_events,
     paths::{check_file, check_whole, companion},
     schema,
 };
 use crate::{
-    domain::{
-        EventId, HistoryEntry, LinkRecord, NotifyLevel, Row, ServerName, Task, TaskId, Wall, text,
-    },
+    domain::{EventId, HistoryEntry, LinkRecord, Row, ServerName, Task, TaskId, Wall, text},
     store::{
         quarantine::{quarantine, set_aside_as},
         rows::{all, execute, first, json, parse, records, signed, unsigned},
@@ -69,10 +66,6 @@ pub struct Writer {
     durability: Option<Durability>,
     /// The pages in the log after the last save.
     log_pages: Arc<AtomicI32>,
-    /// The events for which the hook is run; `None` without a hook.
-    hook_on: Option<NotifyLevel>,
-    /// Whether a save added events for the hook.
-    has_hook_events: Arc<AtomicBool>,
 }
 
 /// The result of opening a session.
@@ -206,8 +199,6 @@ impl Writer {
             identity: (place.dev(), place.ino()),
             durability: None,
             log_pages: Arc::default(),
-            hook_on: None,
-            has_hook_events: Arc::default(),
         };
         writer.purge(now).map_err(fail)?;
         writer.count_log_pages().map_err(fail)?;
@@ -231,12 +222,6 @@ impl Writer {
             Ok(())
         };
         self.connection.wal_hook(Some(count))
-    }
-
-    /// Adds to [`HookEvents`](super::HookEvents) from now on, and raises this flag after a save that did.
-    pub fn add_hook_events(&mut self, on: NotifyLevel) -> Arc<AtomicBool> {
-        self.hook_on = Some(on);
-        Arc::clone(&self.has_hook_events)
     }
 
     /// Writes all rows in one transaction, or none of them.
@@ -272,22 +257,14 @@ impl Writer {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut has_hook_events = false;
         for row in rows {
-            if let (Row::Task(task), Some(on)) = (row, self.hook_on) {
-                has_hook_events |= hook_events::add_of(&transaction, task, on)?;
-            }
             write_row(&transaction, row)?;
         }
         // An update leaves the index alone: one page less in each save.
         let meta = "INSERT INTO meta (key, value) VALUES ('saved_at', ?1) \
                     ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         execute(&transaction, meta, [now.0])?;
-        transaction.commit()?;
-        if has_hook_events {
-            self.has_hook_events.store(true, Ordering::SeqCst);
-        }
-        Ok(())
+        transaction.commit()
     }
 
     /// Copies a long log into the file. That waits for the disk, so it is done when nobody waits for a save; a failure
@@ -466,7 +443,6 @@ fn erase(transaction: &Transaction<'_>, task: &str) -> rusqlite::Result<()> {
         "DELETE FROM result WHERE task = ?1",
         "DELETE FROM history WHERE task = ?1",
         "DELETE FROM history_size WHERE task = ?1",
-        "DELETE FROM hook_event WHERE task = ?1",
     ] {
         execute(transaction, sql, [task])?;
     }

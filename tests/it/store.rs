@@ -16,14 +16,13 @@ use std::{
 
 use longhaul::{
     domain::{
-        Answer, Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent,
-        LinkRecord, LogLevel, LostReason, NewCall, NotifyLevel, NotifyReason, Phase, Progress,
-        ProtocolVersion, Question, QuestionSource, Resumability, Row, ServerName, Status, Task,
-        TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
+        Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, LinkRecord,
+        LogLevel, LostReason, NewCall, Phase, Progress, ProtocolVersion, Resumability, Row,
+        ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
     },
     store::{
-        DriverLock, Durability, HookEvents, ListFilter, Lookup, Opened, Paths, Reader, StoreError,
-        Writer, write_atomically,
+        DriverLock, Durability, ListFilter, Lookup, Opened, Paths, Reader, StoreError, Writer,
+        write_atomically,
     },
 };
 use proptest::prelude::*;
@@ -1059,100 +1058,7 @@ fn a_session_of_each_format_opens_for_ever_fixture() {
         assert!(opened.notices.is_empty());
         drop(opened);
         assert_filled(&paths, &rows);
-        // What ended before there were events is no news.
-        let mut writer = open(&paths).writer;
-        writer.add_hook_events(NotifyLevel::All);
-        writer.save(&rows, Durability::Full, NOW).unwrap();
-        let mut events = HookEvents::open(&paths).unwrap();
-        let mut waiting = Vec::new();
-        while let Some(event) = events.claim().unwrap() {
-            waiting.push(event.task);
-        }
-        let is_settled = |id: &TaskId| {
-            let row = |row: &&Row| matches!(row, Row::Task(task) if task.id == *id && task.status.is_settled());
-            rows.iter().any(|it| row(&it))
-        };
-        assert!(
-            !waiting.iter().any(is_settled),
-            "format {format}: {waiting:?}"
-        );
     }
-}
-
-#[test]
-fn each_end_and_each_question_is_one_hook_event() {
-    let (_dir, paths) = place();
-    let mut writer = open(&paths).writer;
-    writer.add_hook_events(NotifyLevel::All);
-    let mut events = HookEvents::open(&paths).unwrap();
-    let question = |key: &str, at: i64, answer: Option<Answer>| Question {
-        key: key.to_owned(),
-        earlier: Vec::new(),
-        kind: longhaul::domain::QuestionKind::Elicitation,
-        source: QuestionSource::TaskInput,
-        request: "{}".to_owned(),
-        asked_at: Wall(at),
-        answer,
-        is_delivered: false,
-        is_unsent: false,
-        shared_with: Vec::new(),
-        only_for: None,
-    };
-    let yes = || Some(Answer::Decline);
-    let first = || question("a", 5, None);
-    let renamed = || Question {
-        earlier: vec!["a".to_owned()],
-        kind: longhaul::domain::QuestionKind::Elicitation,
-        ..question("b", 5, None)
-    };
-    let steps = [
-        (Status::Running, vec![], 0),
-        (Status::InputRequired, vec![first()], 1),
-        (Status::InputRequired, vec![first()], 0),
-        (Status::InputRequired, vec![renamed()], 0),
-        // The next one comes before anybody saw that the first was answered.
-        (
-            Status::InputRequired,
-            vec![
-                question("a", 5, yes()),
-                question("c", 6, None),
-                question("d", 6, None),
-            ],
-            2,
-        ),
-        (Status::Running, vec![question("c", 6, yes())], 0),
-        (Status::Failed, vec![question("d", 6, None)], 1),
-        (Status::Failed, vec![], 0),
-    ];
-    for (status, questions, count) in steps {
-        let what = format!("{status:?} {questions:?}");
-        let row = Row::Task(Box::new(Task {
-            status,
-            questions,
-            ..Task::new(
-                NOW,
-                NewCall::new(
-                    id(1),
-                    ServerName::new("lab"),
-                    "work".to_owned(),
-                    "{}".to_owned(),
-                ),
-            )
-        }));
-        writer.save([&row], Durability::Normal, NOW).unwrap();
-        let mut found = 0;
-        while let Some(event) = events.claim().unwrap() {
-            assert_eq!(event.occasion, NotifyReason::NeedsYou);
-            found += 1;
-        }
-        assert_eq!(found, count, "{what}");
-    }
-    drop(events);
-    writer
-        .save([&Row::Erase(id(1))], Durability::Normal, NOW)
-        .unwrap();
-    let left = HookEvents::open(&paths).unwrap().give_up_claims().unwrap();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -21,10 +21,16 @@ impl Driver<'_> {
         now: Stamp,
     ) -> Option<TaskId> {
         let reader = from.filter(|_| !call.never_attaches)?;
-        self.proxies.forget_gone(self.snapshots);
-        self.publish_changes(now);
+        self.forget_gone_proxies();
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
         (self.proxies).earlier(call, reader, self.snapshots, held, now.wall)
+    }
+
+    fn forget_gone_proxies(&mut self) {
+        // A link may have dropped a task whose end is not published yet.
+        self.publish_changes(self.clock.now());
+        let holds = |id: &TaskId| self.links.iter().any(|linked| linked.link.holds(id));
+        self.proxies.forget_gone(self.snapshots, holds);
     }
 
     /// Carries out the repeated calls that waited for the proxies of an earlier driver.

@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use super::state::{Driver, Linked};
-use crate::{link::Input, transport::Stdio};
+use crate::{engine::hook::START_WITHIN, link::Input, transport::Stdio};
 
 /// How long the links may take to shut down.
 const LEAVE_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How long the exit may take before the rest is saved: an unresponsive process has been killed by then.
 const ENDS_WITHIN: Duration = Duration::from_millis(1900);
-
-/// How long the start of the last hooks may take, however late it is.
-const HOOKS_START_WITHIN: Duration = Duration::from_millis(100);
 
 /// How long server processes have for their last output; they end in any case.
 const PROCESSES_HEAR_WITHIN: Duration = Duration::from_millis(700);
@@ -66,9 +63,12 @@ impl Driver<'_> {
         }
         self.saves.journal.close();
         self.tracer.close();
-        if let Some(hooks) = self.hooks {
-            let least = self.clock.now().mono.after(HOOKS_START_WITHIN);
-            hooks.close(least.max(begin.mono.after(ENDS_WITHIN)));
+        let rest = begin.mono.after(ENDS_WITHIN).since(self.clock.now().mono);
+        if self
+            .hooks
+            .is_some_and(|it| !it.flush(rest.max(START_WITHIN)))
+        {
+            tracing::warn!("exited before the last hooks were started");
         }
     }
 }

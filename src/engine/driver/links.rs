@@ -253,6 +253,9 @@ impl Driver<'_> {
         self.proxies.restore(tasks.iter().map(|it| &it.task));
         let mut unsettled: BTreeMap<usize, Vec<(Task, Vec<EventId>)>> = BTreeMap::new();
         for RestoredTask { task, recent_ids } in tasks {
+            if let Some(hooks) = &mut self.hooks {
+                hooks.restore(&task);
+            }
             let index = self.index_of(&task.server);
             match index {
                 Some(index) if task.is_open() => {

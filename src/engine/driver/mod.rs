@@ -199,13 +199,12 @@ impl<'d> Driver<'d> {
         snapshots: &'d Arc<Snapshots>,
         pace: &'d Pace,
         open: &'d mut PendingRequests,
-        mut writer: Writer,
+        writer: Writer,
         sign_ins: mpsc::Sender<SignInNews>,
     ) -> Self {
         let now = options.clock.now();
         let hooks = options.hook.clone().and_then(|hook| {
-            let (paths, clock) = (&options.paths, options.clock);
-            Hooks::start(hook, paths, &mut writer, snapshots, clock, PATIENCE)
+            Hooks::start(hook, &options.paths, snapshots, options.clock, PATIENCE)
         });
         Self {
             paths: &options.paths,
@@ -216,7 +215,6 @@ impl<'d> Driver<'d> {
             clock: options.clock,
             snapshots,
             hooks,
-            begun_at: now.wall,
             lifetime: None,
             pace,
             open,
@@ -426,11 +424,12 @@ impl Driver<'_> {
             }
             for view in linked.link.take_views() {
                 moved += 1;
+                let view = Arc::new(view);
                 if let Some(hooks) = &mut self.hooks {
-                    hooks.look_at(&view, view.task.created_at < self.begun_at);
+                    hooks.look_at(&view);
                 }
                 self.announcements.look_at(&view);
-                self.snapshots.publish(SessionEvent::Task(Arc::new(view)));
+                self.snapshots.publish(SessionEvent::Task(view));
             }
             for id in linked.link.take_erased() {
                 self.snapshots.publish(SessionEvent::Erased(id));

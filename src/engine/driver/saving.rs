@@ -60,9 +60,6 @@ impl Driver<'_> {
     }
 
     pub(super) fn all_written(&mut self, outcomes: Vec<Outcome<Saver>>, now: Stamp) {
-        if let Some(hooks) = &self.hooks {
-            hooks.saved();
-        }
         for (who, outcome) in outcomes {
             self.written(&who, outcome, now);
         }

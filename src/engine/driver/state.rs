@@ -12,7 +12,7 @@ use crate::{
     auth::{AuthError, Logins, TokenManager},
     domain::{
         Mono, RateLimit, RequestError, ServerName, SessionRequestId, SharedByteCount, SignInPage,
-        TaskView, Wall,
+        TaskView,
     },
     engine::{
         clock::Clock,
@@ -166,7 +166,6 @@ pub(super) struct Driver<'d> {
     pub(super) clock: Clock,
     pub(super) snapshots: &'d Arc<Snapshots>,
     pub(super) hooks: Option<Hooks>,
-    pub(super) begun_at: Wall,
     /// When it exits by itself, if it is a keeper.
     pub(super) lifetime: Option<Lifetime>,
     pub(super) pace: &'d Pace,

@@ -10,7 +10,7 @@ use crate::{
     engine::{
         driver::state::Linked,
         frames::{HeldCall, KeeperStatus, UpgradeOutcome, Upgraded},
-        hook::Hooks,
+        hook::START_WITHIN,
         socket::{Listener, UpgradeJob},
         upgrade::{FORMAT, KeeperFiles, KeeperState, LinkState, TrialRun, UpgradeError},
     },
@@ -82,11 +82,15 @@ impl Driver<'_> {
             Ok(files) => files,
             Err(outcome) => return outcome,
         };
+        self.publish_changes(self.clock.now());
+        let hooks = self.hooks.as_ref();
+        if hooks.is_some_and(|it| !it.flush(START_WITHIN)) {
+            return SAVES.into();
+        }
         // From here on nothing waits, so nothing can end in between.
         let programs = self.links.iter().filter_map(|it| it.stdio.as_ref());
         let running = programs.filter(|stdio| stdio.is_running()).count();
-        let no_hook_starts = self.hooks.as_ref().map(Hooks::hold_starts);
-        if running != files.programs.len() || matches!(no_hook_starts, Some(None)) {
+        if running != files.programs.len() {
             return SAVES.into();
         }
         tracing::info!("upgrading: replacing the keeper's program");

@@ -195,8 +195,7 @@ impl LiveSession {
                     }
                     SessionEvent::Undriven
                     | SessionEvent::Response { .. }
-                    | SessionEvent::Notification { .. }
-                    | SessionEvent::RootsWanted { .. } => {}
+                    | SessionEvent::Notification { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
             }

@@ -160,8 +160,7 @@ impl Snapshots {
             }
             SessionEvent::Response { .. }
             | SessionEvent::Notice(_)
-            | SessionEvent::Notification { .. }
-            | SessionEvent::RootsWanted { .. } => {}
+            | SessionEvent::Notification { .. } => {}
         }
     }
 

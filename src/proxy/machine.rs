@@ -279,15 +279,13 @@ impl Proxy {
         }
         self.tend_calls();
         self.tend_cancels();
-        self.tend_roots();
         std::mem::take(&mut self.effects)
     }
 
     /// When [`ProxyInput::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let calls = self.calls.values().filter_map(Call::due);
-        let roots = self.questions.roots_due().map(|(.., until)| until);
-        calls.chain(self.cancels.next()).chain(roots).min()
+        calls.chain(self.cancels.next()).min()
     }
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
@@ -323,7 +321,9 @@ impl Proxy {
                 "notifications/cancelled" => self.request_cancelled(request.as_deref(), &params),
                 "notifications/initialized" => {
                     self.host.is_initialized = true;
-                    self.ask_for_roots();
+                    for message in std::mem::take(&mut self.questions.early) {
+                        self.passed_about_forward(&message);
+                    }
                 }
                 "notifications/roots/list_changed" => {
                     let server = self.options.server.clone();
@@ -456,9 +456,7 @@ impl Proxy {
                 }
             }
             SessionEvent::Notification { server, message } if server == self.options.server => {
-                if self.introduction.is_some() {
-                    self.notified(message);
-                }
+                self.notified(message);
             }
             SessionEvent::Driver(_) => self.driver_changed(),
             SessionEvent::Undriven => {
@@ -468,14 +466,9 @@ impl Proxy {
                     self.ask(Asked::Note, self.introduce());
                 }
             }
-            SessionEvent::RootsWanted { server, number } if server == self.options.server => {
-                self.questions.roots_wanted.push(number);
-                self.ask_for_roots();
-            }
             SessionEvent::Server(_)
             | SessionEvent::Notice(_)
             | SessionEvent::Notification { .. }
-            | SessionEvent::RootsWanted { .. }
             | SessionEvent::Failed { .. } => {}
         }
     }

@@ -159,8 +159,7 @@ impl Driver<'_> {
                 self.introduce_host(server, host, from, now);
                 Route::Link(self.to_ask(from, server)?)
             }
-            SessionRequest::Roots { .. }
-            | SessionRequest::Collect(_)
+            SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
             | SessionRequest::Calls { .. } => Route::Answer(self.ask_of_proxy(asked, from, now)?),
             SessionRequest::Tools(name)

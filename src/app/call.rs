@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::domain::{PathSegment, ServerName, TaskId, Tool, UnusableSchema, ValidationError, text};
 
 use super::{
-    Field, FormField, FormRow, TypedArgument,
+    Field, FormField, TypedArgument,
     form::{InitialValue, JsonError, go_to_json_error, pretty},
     typed_line::TypedValue,
 };
@@ -176,7 +176,9 @@ impl CallForm {
         self.set_tool(tool, None);
         for field in old {
             let is_same = |new: &&mut FormField| {
-                new.spec.name == field.spec.name && new.spec.kind == field.spec.kind
+                new.spec.name == field.spec.name
+                    && new.spec.kind == field.spec.kind
+                    && new.items == field.items
             };
             match self.fields.iter_mut().find(is_same) {
                 Some(new) => new.value = field.value,
@@ -189,17 +191,12 @@ impl CallForm {
         self.raw = raw.or_else(|| self.raw.take());
     }
 
-    /// The rows of the arguments.
-    pub fn rows(&self) -> Vec<FormRow<'_>> {
-        FormField::rows(&self.fields)
-    }
-
     /// How many elements can be focused: arguments, name and button.
     pub fn focus_count(&self) -> usize {
         let arguments = if self.raw.is_some() {
             1
         } else {
-            self.rows().len()
+            self.fields.len()
         };
         arguments + 2
     }
@@ -287,42 +284,32 @@ impl CallForm {
 
     /// Clears the messages, and the mark of the focused argument.
     pub(super) fn clear_error_here(&mut self) {
-        let here = self.rows().get(self.at).map(|row| row.path.clone());
+        let here = self.fields.get(self.at);
         self.errors.clear();
         self.may_send_unchecked = false;
         self.wrong
-            .retain(|of| here.as_ref().is_none_or(|here| !of.starts_with(here)));
+            .retain(|path| here.is_none_or(|here| !is_inside(path, here)));
     }
 
-    /// Whether to mark a row as invalid: for its own value, or for a value inside it that has no row.
-    pub fn is_wrong(&self, row: &FormRow<'_>) -> bool {
-        if self.wrong.is_empty() {
-            return false;
-        }
-        let rows = self.rows();
-        self.wrong.iter().any(|wrong| {
-            let leads = |row: &FormRow<'_>| wrong.starts_with(&row.path);
-            let leading = rows.iter().filter(|row| leads(row));
-            let most = leading.map(|row| row.path.len());
-            leads(row) && Some(row.path.len()) == most.max()
-        })
+    /// Whether to mark a field as invalid: for its value, or for a value inside it.
+    pub fn is_wrong(&self, field: &FormField) -> bool {
+        self.wrong.iter().any(|path| is_inside(path, field))
     }
 
-    /// Focuses the first invalid row; in JSON, moves the cursor to the error.
+    /// Focuses the first invalid field; in JSON, moves the cursor to the error.
     pub(super) fn focus_first_error(&mut self) {
         if let Some(raw) = &mut self.raw {
             return go_to_json_error(raw);
         }
-        let rows = self.rows();
-        let unread = rows
-            .iter()
-            .position(|row| row.field.is_json() && row.field.read().is_err());
-        let wrong = || rows.iter().position(|row| self.is_wrong(row));
+        let fields = &self.fields;
+        let unread = fields.iter().position(|field| field.read().is_err());
+        let wrong = || fields.iter().position(|field| self.is_wrong(field));
         let Some(at) = unread.or_else(wrong) else {
             return;
         };
         self.at = at;
-        let field = self.argument().filter(|_| unread.is_some());
+        let field = self.argument();
+        let field = field.filter(|field| unread.is_some() && field.is_json());
         if let Some(field) = field.and_then(FormField::typed) {
             go_to_json_error(field);
         }
@@ -402,8 +389,13 @@ impl CallForm {
         if self.raw.is_some() {
             return None;
         }
-        FormField::at_row(&mut self.fields, self.at)
+        self.fields.get_mut(self.at)
     }
+}
+
+/// Whether the value at a path belongs to a field.
+fn is_inside(path: &[PathSegment], field: &FormField) -> bool {
+    matches!(path.first(), Some(PathSegment::Key(name)) if *name == field.spec.name)
 }
 
 /// Typed arguments as JSON, with guessed types while the tool is unknown.
@@ -442,7 +434,7 @@ mod tests {
     use super::*;
     use crate::{
         app::{Setup, State},
-        domain::{Chord, path_label},
+        domain::Chord,
     };
 
     fn form(schema: &Value, given: &Value) -> CallForm {
@@ -610,51 +602,40 @@ mod tests {
         }})
     }
 
-    fn lines(form: &CallForm) -> Vec<String> {
-        let rows = form.rows();
-        rows.iter().map(|row| path_label(&row.path)).collect()
-    }
-
-    fn type_at(form: &mut CallForm, line: &str, words: &str) {
-        form.at = lines(form).iter().position(|it| it == line).unwrap();
+    fn type_at(form: &mut CallForm, name: &str, words: &str) {
+        let named = |field: &FormField| field.spec.name == name;
+        form.at = form.fields.iter().position(named).unwrap();
         assert!(form.text_field().unwrap().paste(words));
     }
 
     #[test]
-    fn only_list_items_have_rows_of_their_own() {
-        let mut form = form(&nested(), &json!({}));
-        assert_eq!(lines(&form), ["to", "tags", "shape", "free"]);
-        type_at(&mut form, "to", r#"{"street": "Rua"}"#);
-        form.fields[1].change(true);
-        form.fields[1].change(true);
-        form.fields[1].change(true);
-        type_at(&mut form, "tags[1]", "b");
-        type_at(&mut form, "shape", r#"{"kind": "box"}"#);
-        assert_eq!(
-            lines(&form),
-            ["to", "tags", "tags[0]", "tags[1]", "shape", "free"]
-        );
-        assert_eq!(sent(&form), Err(vec!["shape.w is missing".to_owned()]));
-        form.text_field().unwrap().key(Chord::ctrl('u'));
-        type_at(&mut form, "shape", r#"{"kind": "box", "w": 2.5}"#);
-        type_at(&mut form, "free", "{\"a\":\n  1}");
-        assert_eq!(
-            sent(&form),
-            Ok(
-                json!({"to": {"street": "Rua"}, "tags": ["", "b"], "shape": {"kind": "box", "w": 2.5}, "free": {"a": 1}})
-            )
-        );
-        // Remove the items again, and then the list itself.
-        for _ in 0..3 {
-            form.fields[1].change(false);
+    fn a_list_has_one_item_per_line() {
+        let schema = json!({"required": ["to"], "properties": {
+            "to": {"type": "array", "items": {"type": "string"}},
+            "sizes": {"type": "array", "items": {"type": "integer"}},
+            "modes": {"type": "array", "items": {"enum": ["a", "b"]}}}});
+        let mut empty = form(&schema, &json!({}));
+        assert_eq!(sent(&empty), Ok(json!({"to": []})));
+        type_at(&mut empty, "to", "x=1, y\n\nz\n");
+        type_at(&mut empty, "sizes", "1\nmany");
+        type_at(&mut empty, "modes", "b");
+        empty.at = 0;
+        empty.focus_first_error();
+        let error = "line 2 of sizes must be a whole number";
+        assert_eq!((sent(&empty), empty.at), (Err(vec![error.to_owned()]), 1));
+        empty.text_field().unwrap().key(Chord::ctrl('u'));
+        type_at(&mut empty, "sizes", "1\n 2");
+        let given = json!({"to": ["x=1, y", "", "z"], "sizes": [1, 2], "modes": ["b"]});
+        assert_eq!(sent(&empty), Ok(given.clone()));
+        let filled = form(&schema, &given);
+        assert!(filled.fields.iter().all(|field| !field.is_json()));
+        // What lines can't hold stays JSON.
+        for to in [json!([""]), json!(["a\nb"]), json!([1]), json!("a")] {
+            let given = json!({"to": to});
+            let form = form(&schema, &given);
+            assert!(form.fields[0].is_json(), "{to}");
+            assert_eq!(form.read(), Ok(given.as_object().unwrap().clone()));
         }
-        assert!(
-            !sent(&form)
-                .unwrap()
-                .as_object()
-                .unwrap()
-                .contains_key("tags")
-        );
     }
 
     #[test]
@@ -668,8 +649,7 @@ mod tests {
         form.focus_first_error();
         assert_eq!(form.at, 0);
         // In JSON, errors have a line and a column.
-        let at = lines(&form).iter().position(|it| it == "free").unwrap();
-        form.at = at;
+        form.at = 3;
         let field = form.text_field().unwrap();
         assert_eq!(field.text(), "{\n  \"a\": 1\n}");
         field.go_to(1, 5);
@@ -678,7 +658,7 @@ mod tests {
         assert_eq!(lines, ["free must be JSON: line 2, column 6: expected `:`"]);
         form.at = 0;
         form.focus_first_error();
-        assert_eq!(form.at, at);
+        assert_eq!(form.at, 3);
         assert_eq!(form.text_field().unwrap().cursor_position(), (1, 5));
     }
 

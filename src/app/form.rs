@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::{ArgumentKind, ArgumentSpec, FieldSpec, PathSegment, text};
+use crate::domain::{ArgumentKind, ArgumentSpec, FieldSpec, text, unquoted};
 
 use super::Field;
 
@@ -17,20 +17,15 @@ pub struct FormField {
     pub before: Option<Value>,
     /// For JSON, the text to start from.
     pub template: Option<Value>,
+    /// For a list that is typed with one item per line, the shape of an item.
+    pub items: Option<Box<ArgumentSpec>>,
 }
 
 /// The input of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FormValue {
-    /// Text, a number or, in several lines, JSON.
+    /// Text, a number or, in several lines, a list or JSON.
     Typed(Field),
-    /// The items of a list of single values.
-    Items {
-        /// The items; `None` if the list is not sent at all.
-        fields: Option<Vec<FormField>>,
-        /// The shape of a new item.
-        each: Box<ArgumentSpec>,
-    },
     /// True, false, or omitted.
     Toggle(Option<bool>),
     /// The index of the choice, or omitted.
@@ -43,9 +38,6 @@ pub enum FormValue {
         at: usize,
     },
 }
-
-/// The most items that a form shows as fields; a longer array is shown as JSON.
-const MAX_ITEMS: usize = 50;
 
 /// Whether null is one of the choices, as opposed to "omitted".
 fn has_null(spec: &ArgumentSpec) -> bool {
@@ -94,15 +86,13 @@ enum FieldProblem {
     NotJson(JsonError),
     #[error("must be {0}")]
     Unexpected(String),
-    #[error("is missing")]
-    Missing,
 }
 
 /// Why the input of a field is not a value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", text::clean_line(&format!("{name} {problem}")))]
 pub struct FieldError {
-    /// The name of the field, with the index of the item.
+    /// The name of the field, with the line of the item.
     name: String,
     problem: FieldProblem,
 }
@@ -124,15 +114,6 @@ pub(super) enum InitialValue<'v> {
     Omitted,
     /// This value.
     Given(&'v Value),
-}
-
-/// A row of a form, for a field or an item of one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FormRow<'f> {
-    /// Its path in the arguments.
-    pub path: Vec<PathSegment>,
-    /// The field.
-    pub field: &'f FormField,
 }
 
 /// Formatted JSON.
@@ -165,45 +146,28 @@ impl FormField {
             field.spec.default.clone_from(&spec.default);
             return field;
         }
-        let items = shape.items.as_ref();
-        let items = items.and_then(|each| Self::items(each, given, spec.is_required));
-        Self {
+        let items = given.and_then(Value::as_array).into_iter().flatten();
+        let lines: Vec<String> = items.map(unquoted).collect();
+        let mut field = Self {
             spec: ArgumentSpec {
                 kind: ArgumentKind::Json,
                 ..spec.clone()
             },
-            value: items.unwrap_or_else(|| {
-                FormValue::Typed(Field::lines(given.map_or(String::new(), pretty)))
-            }),
+            value: FormValue::Typed(Field::lines(lines.join("\n"))),
             before: given.filter(|it| !it.is_null()).cloned(),
             template: shape.template.clone(),
-        }
-    }
-
-    /// One field per item of a list; `None` if the fields could not return the list unchanged.
-    fn items(each: &ArgumentSpec, given: Option<&Value>, is_required: bool) -> Option<FormValue> {
-        let is_text = |item: &Value| each.kind == ArgumentKind::Text && item.is_string();
-        let items = match given {
-            Some(given) => given.as_array()?.as_slice(),
-            None => &[],
+            items: shape.items.clone(),
         };
-        let can_show_all = items
-            .iter()
-            .all(|item| is_text(item) || can_show(&each.kind, item));
-        (can_show_all && items.len() <= MAX_ITEMS).then(|| FormValue::Items {
-            fields: (given.is_some() || is_required).then(|| {
-                let items = items.iter();
-                items
-                    .map(|item| Self::new(each.clone(), Some(item)))
-                    .collect()
-            }),
-            each: Box::new(each.clone()),
-        })
+        if field.items.is_none() || given.is_some() && field.read() != Ok(given.cloned()) {
+            field.items = None;
+            field.value = FormValue::Typed(Field::lines(given.map_or(String::new(), pretty)));
+        }
+        field
     }
 
     /// Whether it is edited as JSON.
     pub fn is_json(&self) -> bool {
-        self.spec.kind == ArgumentKind::Json && matches!(&self.value, FormValue::Typed(_))
+        self.spec.kind == ArgumentKind::Json && self.items.is_none()
     }
 
     /// Inserts pasted text; in a text field, several lines stay several lines. Returns whether it fits.
@@ -236,58 +200,10 @@ impl FormField {
     /// The text of a number or of JSON.
     pub(super) fn json(&self) -> Option<&Field> {
         match (&self.value, &self.spec.kind) {
+            _ if self.items.is_some() => None,
             (FormValue::Typed(field), ArgumentKind::Number | ArgumentKind::Json) => Some(field),
             _ => None,
         }
-    }
-
-    /// The visible items inside it.
-    fn parts(&self) -> &[FormField] {
-        match &self.value {
-            FormValue::Items { fields, .. } => fields.as_deref().unwrap_or_default(),
-            _ => &[],
-        }
-    }
-
-    fn parts_mut(&mut self) -> &mut [FormField] {
-        match &mut self.value {
-            FormValue::Items { fields, .. } => fields.as_deref_mut().unwrap_or_default(),
-            _ => &mut [],
-        }
-    }
-
-    /// The rows of a form: each field, followed by its items.
-    pub(super) fn rows(fields: &[Self]) -> Vec<FormRow<'_>> {
-        let mut rows = Vec::new();
-        for field in fields {
-            let path = vec![PathSegment::Key(field.spec.name.clone())];
-            let items = field.parts().iter().enumerate().map(|(index, field)| {
-                let index = PathSegment::Index(index);
-                let path = [path.as_slice(), &[index]].concat();
-                FormRow { path, field }
-            });
-            let items: Vec<_> = items.collect();
-            rows.push(FormRow { path, field });
-            rows.extend(items);
-        }
-        rows
-    }
-
-    /// The field at a row.
-    pub(super) fn at_row(fields: &mut [Self], row: usize) -> Option<&mut Self> {
-        let mut left = row;
-        for field in fields {
-            if left == 0 {
-                return Some(field);
-            }
-            left -= 1;
-            let items = field.parts().len();
-            if left < items {
-                return field.parts_mut().get_mut(left);
-            }
-            left -= items;
-        }
-        None
     }
 
     /// A field with the given value, else with its default.
@@ -333,6 +249,7 @@ impl FormField {
             spec,
             value,
             template: None,
+            items: None,
         }
     }
 
@@ -359,29 +276,17 @@ impl FormField {
                 Ok((!is_left_out).then_some(Value::Array(taken)))
             }
             (FormValue::Choice(_) | FormValue::Many { .. }, _) => Ok(None),
-            (FormValue::Items { fields, .. }, _) => {
-                let item = |(index, field): (usize, &Self)| {
-                    let wrong = |problem| FieldError {
-                        name: format!("{}[{index}]", self.spec.name),
-                        problem,
-                    };
-                    // An item can't be omitted, so an empty field is an empty text.
-                    let nothing = || match field.spec.kind {
-                        ArgumentKind::Text => Ok(Value::String(String::new())),
-                        _ => Err(wrong(FieldProblem::Missing)),
-                    };
-                    let item = field.read().map_err(|error| wrong(error.problem))?;
-                    item.map_or_else(nothing, Ok)
-                };
-                let items = fields.as_ref();
-                let items = items.map(|all| all.iter().enumerate().map(item).collect());
-                items.transpose()
+            (FormValue::Typed(field), _) if field.is_empty() => {
+                let is_sent = self.items.is_some() && self.spec.is_required;
+                Ok(is_sent.then(|| Value::Array(Vec::new())))
             }
-            (FormValue::Typed(field), _) if field.is_empty() => Ok(None),
             (FormValue::Typed(field), ArgumentKind::Text) => {
                 Ok(Some(Value::String(field.text().to_owned())))
             }
             (FormValue::Typed(field), ArgumentKind::Json) => {
+                if let Some(each) = &self.items {
+                    return self.read_lines(each, field.text()).map(Some);
+                }
                 serde_json::from_str(field.text().trim_end())
                     .map(Some)
                     .map_err(|error| wrong(FieldProblem::NotJson(error.into())))
@@ -391,6 +296,17 @@ impl FormField {
                 None => Err(wrong(FieldProblem::Unexpected(self.spec.expected()))),
             },
         }
+    }
+
+    /// The items of a list, one per line.
+    fn read_lines(&self, each: &ArgumentSpec, lines: &str) -> Result<Value, FieldError> {
+        let item = |(index, line): (usize, &str)| {
+            each.parse(line).ok_or_else(|| FieldError {
+                name: format!("line {} of {}", index + 1, self.name()),
+                problem: FieldProblem::Unexpected(each.expected()),
+            })
+        };
+        lines.lines().enumerate().map(item).collect()
     }
 
     /// Whether the input differs from the initial value.
@@ -406,7 +322,7 @@ impl FormField {
         }
     }
 
-    /// Changes a toggle or a choice to its next or previous value, adds or removes an item, or moves between choices.
+    /// Changes a toggle or a choice to its next or previous value, or moves between choices.
     pub(super) fn change(&mut self, forward: bool) {
         let can_be_left_out = !self.spec.is_required;
         match (&mut self.value, &self.spec.kind) {
@@ -417,15 +333,6 @@ impl FormField {
                     Some(value) => Some(!value),
                 };
             }
-            (FormValue::Items { fields, each }, _) => match (forward, fields.as_mut()) {
-                (true, None) => *fields = Some(Vec::new()),
-                (true, Some(items)) if items.len() < MAX_ITEMS => {
-                    items.push(Self::new((**each).clone(), None));
-                }
-                (false, Some(items)) if !items.is_empty() => items.truncate(items.len() - 1),
-                (false, Some(_)) if can_be_left_out => *fields = None,
-                _ => {}
-            },
             (FormValue::Choice(at), ArgumentKind::Choice(choices)) => {
                 // Cyclically; "omitted" comes after the last choice if it is allowed.
                 let places = choices.len() + usize::from(can_be_left_out);

@@ -72,7 +72,7 @@ pub use field::Field;
 pub use filter::Filter;
 pub use find::{Search, SearchStep};
 pub use footer::footer_keys;
-pub use form::{FormField, FormRow, FormValue};
+pub use form::{FormField, FormValue};
 pub use grouping::{GroupCounts, GroupTitle, Grouping, ListRow, SortKey};
 pub use keymap::{Action, HelpLine, KeyOverride, Keymap};
 pub use lanes::{Lane, axis, has_life, lane_of, time_at, visible_lanes};

@@ -1,4 +1,4 @@
-//! The fields of a call form. A list of single values is a field with items. Anything else that is nested is typed as
+//! The fields of a call form. A list of single values is typed with one item per line. Anything else that is nested is typed as
 //! JSON, starting from a template.
 
 use serde_json::{Map, Value};

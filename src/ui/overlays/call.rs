@@ -19,8 +19,8 @@ use super::{
     typed,
 };
 use crate::{
-    app::{CallForm, FormField, FormRow, FormValue, Stage, State},
-    domain::{ServerView, Stamp, Tool, path_label, text},
+    app::{CallForm, FormField, Stage, State},
+    domain::{ServerView, Stamp, Tool, text},
     ui::{Region, Role, Theme, wrap::wrap},
 };
 
@@ -170,9 +170,9 @@ fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
     let arguments = if let Some(raw) = &form.raw {
         raw.text().split('\n').count().max(3) + 1
     } else {
-        let rows = form.rows();
-        let lines = |(index, row): (usize, &FormRow<'_>)| row_count(row.field, index == form.at);
-        rows.iter().enumerate().map(lines).sum::<usize>().max(1)
+        let fields = form.fields.iter().enumerate();
+        let rows = fields.map(|(index, field)| row_count(field, index == form.at));
+        rows.sum::<usize>().max(1)
     };
     u16::try_from(arguments + around).unwrap_or(u16::MAX)
 }
@@ -243,15 +243,12 @@ fn fields(region: &mut Region<'_>, form: &CallForm) -> (usize, usize) {
         region.put(0, 0, region.theme.span(note, Role::Dim));
         return (0, 0);
     }
-    let all = form.rows();
-    let names: Vec<String> = all.iter().map(|row| path_label(&row.path)).collect();
-    let shown = all.iter().zip(&names).enumerate();
-    let shown = shown.map(|(index, (row, name))| FieldView {
-        field: row.field,
-        name,
+    let shown = form.fields.iter().enumerate();
+    let shown = shown.map(|(index, field)| FieldView {
+        field,
         has_cursor: index == form.at,
         is_rerun: form.origin.is_some(),
-        is_wrong: form.is_wrong(row),
+        is_wrong: form.is_wrong(field),
     });
     form_fields(region, &shown.collect::<Vec<_>>(), form.at)
 }
@@ -306,9 +303,6 @@ fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
     let is_narrow = columns < NARROW;
     if let Some(field) = field {
         let mut kind = value_hint(field);
-        if let FormValue::Items { .. } = &field.value {
-            kind = format!("{kind}; Space adds an item, Left removes the last");
-        }
         let has_template = field.has_template();
         if has_template {
             kind = format!("{kind}; Enter inserts a template");
@@ -317,7 +311,7 @@ fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
             Some(description) => format!("{kind}: {description}"),
             None => kind,
         };
-        let is_list = matches!(field.value, FormValue::Items { .. });
+        let is_list = field.items.is_some();
         let whole = long_name(field) + &whole;
         if is_narrow || is_list || has_template || text::width(&whole) > MAX_HINT {
             return whole;
@@ -339,8 +333,8 @@ fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
 /// change with the focus.
 fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
     let is_json = form.raw.is_some();
-    let rows = if is_json { Vec::new() } else { form.rows() };
-    let fields = || rows.iter().map(|row| row.field);
+    let shown = if is_json { &[][..] } else { &form.fields };
+    let fields = || shown.iter();
     let with_hint = |field| problems(form, columns, &hint(is_json, field, columns));
     let (lines, role) = with_hint(fields().nth(form.at));
     let most = fields().map(|field| with_hint(Some(field)).0.len()).max();

@@ -40,8 +40,6 @@ fn label_columns<'n>(names: impl Iterator<Item = &'n str>) -> usize {
 /// What is drawn of a field.
 pub(super) struct FieldView<'f> {
     pub(super) field: &'f FormField,
-    /// The displayed name; not sanitized.
-    pub(super) name: &'f str,
     pub(super) has_cursor: bool,
     /// Whether to mark changed values, because the form repeats an earlier call.
     pub(super) is_rerun: bool,
@@ -63,8 +61,10 @@ pub(super) fn row_count(field: &FormField, has_cursor: bool) -> usize {
 
 /// A short description of a field's values, such as `list, each item: text`; not sanitized.
 pub(super) fn value_hint(field: &FormField) -> String {
+    if let Some(each) = &field.items {
+        return format!("list, one per line: {}", kind_label(each));
+    }
     match &field.value {
-        FormValue::Items { each, .. } => format!("list, each item: {}", kind_label(each)),
         FormValue::Choice(_) => format!("one of {}", choices(field).join(", ")),
         FormValue::Many { .. } => format!("any of {}", choices(field).join(", ")),
         _ => match &field.spec.format {
@@ -102,15 +102,6 @@ fn are_choices_below(field: &FormField, hint: &str, available: usize) -> bool {
     chosen_width > 0 && chosen_width + text::width(&text::clean_line(hint)) + 1 > available
 }
 
-/// Cuts a name to `columns`. A path keeps its end, which distinguishes it from its neighbors.
-fn fitted(name: &str, columns: usize, more: &str) -> String {
-    if text::width(name) <= columns || !name.contains(['.', '[']) {
-        return text::cut(name, columns, more).into_owned();
-    }
-    let available = columns.saturating_sub(text::width(more));
-    format!("{more}{}", typed::tail(name, available))
-}
-
 /// Error messages in at most this many lines; the last one counts those that are left out.
 pub(super) fn error_lines(errors: &[String], columns: usize, most: usize) -> Vec<String> {
     let lines = errors.iter().flat_map(|line| wrap(line, columns.max(1)));
@@ -129,7 +120,7 @@ pub(super) fn form_fields(
     fields: &[FieldView<'_>],
     at: usize,
 ) -> (usize, usize) {
-    let label = label_columns(fields.iter().map(|shown| shown.name));
+    let label = label_columns(fields.iter().map(|shown| shown.field.name()));
     let rows = |shown: &FieldView<'_>| row_count(shown.field, shown.has_cursor);
     let available = usize::from(region.rows());
     // As many rows before that field as fit.
@@ -161,7 +152,8 @@ fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usi
         (false, true) => "*",
         (false, false) => " ",
     };
-    let name = fitted(&text::clean_line(shown.name), label, more);
+    let name = text::clean_line(field.name());
+    let name = text::cut(&name, label, more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
     let head = format!("{name}{need}{pad} ");
     let end = region.columns();
@@ -238,9 +230,6 @@ fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor:
             left.put(0, 0, line);
             return;
         }
-        FormValue::Items { fields, .. } => fields
-            .as_ref()
-            .map_or_else(unset, |fields| text::plural(fields.len(), "item")),
         FormValue::Toggle(value) => value.map_or_else(unset, |value| value.to_string()),
         FormValue::Choice(at) => at.map_or_else(unset, |at| field.spec.label(at)),
     };

@@ -142,7 +142,6 @@ fn fields(window: &mut Region<'_>, y: u16, form: &QuestionForm, rows: usize) {
     let shown = form.fields.iter().enumerate();
     let shown = shown.map(|(index, field)| FieldView {
         field,
-        name: field.name(),
         has_cursor: form.at == Some(index),
         is_rerun: false,
         is_wrong: false,
@@ -182,8 +181,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
                     format!("{all}; arrows to move, Space to select")
                 }
                 FormValue::Choice(_) => format!("{}; Left/Right to change", value_hint(field)),
-                // Question forms have no lists.
-                FormValue::Toggle(_) | FormValue::Items { .. } => "Left/Right to change".to_owned(),
+                FormValue::Toggle(_) => "Left/Right to change".to_owned(),
             };
             format!("{}{need}{what}{about}", long_name(field))
         }

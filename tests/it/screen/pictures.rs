@@ -268,10 +268,12 @@ const SCENES: &[Scene] = &[
                 {"title": "Box", "type": "object", "properties": {"w": {"type": "number"}}}]},
             "free": {"type": "object"}}}"#
             .to_owned();
+        screen.answer_with(tools).keys("enter enter tab");
         screen
-            .answer_with(tools)
-            .keys("enter enter tab right right tab");
-        screen.type_in("eu").keys("tab enter tab");
+            .type_in("eu")
+            .keys("enter")
+            .type_in("us")
+            .keys("tab enter tab");
         screen.type_in("{\n  \"a\": 1,\n}").keys("ctrl-s");
         screen
     }),

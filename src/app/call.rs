@@ -14,7 +14,6 @@ use crate::domain::{PathSegment, ServerName, TaskId, Tool, UnusableSchema, Valid
 use super::{
     Field, FormField, TypedArgument,
     form::{InitialValue, JsonError, go_to_json_error, pretty},
-    typed_line::TypedValue,
 };
 
 pub(super) use command::command;
@@ -96,71 +95,57 @@ pub struct CallForm {
 }
 
 impl CallForm {
-    /// Fills the typed arguments into the fields; reports the ones that don't fit.
-    pub(super) fn apply_typed(&mut self) {
-        let tool = self.tool.as_ref();
-        let shapes = tool.map(Tool::form_fields).unwrap_or_default();
-        let is_named =
-            |pair: &TypedArgument| shapes.iter().any(|shape| shape.spec.name == pair.key);
-        let has_others = self.tool.is_some() && !self.typed.iter().all(is_named);
-        let mut raw: Option<Map<String, Value>> = match &self.raw {
-            Some(raw) => serde_json::from_str(raw.text()).ok(),
-            // Arguments without a field can only be edited as JSON.
-            None if has_others => Some(self.read().unwrap_or_default()),
-            None => None,
-        };
-        for argument in std::mem::take(&mut self.typed) {
+    /// Sets the tool, and fills its fields with `given` and the typed arguments. If one of these doesn't fit, shows what is
+    /// wrong.
+    pub(super) fn set_typed(
+        &mut self,
+        tool: Tool,
+        mut given: Map<String, Value>,
+        missing: InitialValue<'_>,
+    ) {
+        let typed = std::mem::take(&mut self.typed);
+        self.set_tool(tool.clone(), &given, missing);
+        let before = std::mem::take(&mut self.fields);
+        let shapes = tool.form_fields();
+        let mut keys = Vec::new();
+        for argument in typed {
             let key = argument.key.clone();
             let shape = shapes.iter().find(|shape| shape.spec.name == key);
-            let field = self.fields.iter_mut().find(|it| it.spec.name == key);
-            let value = argument.read(shape.map(|shape| &shape.spec));
-            match (value, &mut raw, field.zip(shape)) {
-                (Err(error), raw, field) => {
-                    self.errors.push(error.to_string());
-                    // Keep the invalid text instead of the default, so that the user must fix it.
-                    if let Some(raw) = raw {
-                        raw.insert(key, Value::String(error.typed));
-                    } else if let Some(typed) = field.and_then(|(field, _)| field.typed()) {
-                        *typed = Field::new(error.typed);
-                    }
-                }
-                (Ok(value), Some(raw), _) => {
-                    raw.insert(key, value);
-                }
-                (Ok(value), None, Some((field, shape))) => {
-                    let before = field.before.take();
-                    *field = FormField::from_shape(shape, InitialValue::Given(&value));
-                    field.before = before;
-                }
-                // Impossible: without a tool the form is JSON, and without a field `raw` is set.
-                (Ok(_), None, None) => {}
-            }
+            let value = argument.read_unchecked(shape.map(|shape| &shape.spec));
+            given.insert(key.clone(), value);
+            keys.push(PathSegment::Key(key));
         }
-        if let Some(raw) = raw {
-            self.raw = Some(Field::lines(pretty(&Value::Object(raw))));
+        self.set_tool(tool, &given, missing);
+        for (field, before) in self.fields.iter_mut().zip(before) {
+            field.before = before.before;
         }
-        if has_others && let Err(errors) = self.arguments() {
+        let is_typed = |path: &Vec<PathSegment>| path.first().is_some_and(|it| keys.contains(it));
+        if let Err(errors) = self.arguments()
+            && errors.wrong.iter().any(is_typed)
+        {
             (self.errors, self.wrong) = (errors.lines, errors.wrong);
         }
     }
 
-    /// Sets the tool and its fields, filled with the defaults or exactly with `given`.
-    pub(super) fn set_tool(&mut self, tool: Tool, given: Option<&Map<String, Value>>) {
+    /// Sets the tool and its fields, filled with `given`, or `missing` for the others. Arguments without a field can only
+    /// be shown as JSON.
+    pub(super) fn set_tool(
+        &mut self,
+        tool: Tool,
+        given: &Map<String, Value>,
+        missing: InitialValue<'_>,
+    ) {
         let shapes = tool.form_fields();
-        let is_known = |key: &String| shapes.iter().any(|shape| shape.spec.name == *key);
-        let is_simple = given.is_none_or(|given| given.keys().all(is_known));
-        let start = |name: &str| match given {
-            None => InitialValue::Default,
-            Some(given) => given
-                .get(name)
-                .map_or(InitialValue::Omitted, InitialValue::Given),
-        };
+        let start = |name: &str| given.get(name).map_or(missing, InitialValue::Given);
         let fields = shapes.iter();
         let fields = fields.map(|shape| FormField::from_shape(shape, start(&shape.spec.name)));
         self.fields = fields.collect();
-        // Arguments that the schema does not list can only be shown as JSON.
-        if is_simple {
-            self.raw = None;
+        self.raw = None;
+        let is_known = |key: &String| shapes.iter().any(|shape| shape.spec.name == *key);
+        if !given.keys().all(is_known) {
+            let mut all = self.read().unwrap_or_default();
+            all.extend(given.clone());
+            self.raw = Some(Field::lines(display(&Value::Object(all))));
         }
         self.stage = Stage::Form;
         self.tool_name.clone_from(&tool.name);
@@ -173,7 +158,7 @@ impl CallForm {
     pub(super) fn change_tool(&mut self, tool: Tool) {
         let input = self.read().unwrap_or_default();
         let (old, raw) = (std::mem::take(&mut self.fields), self.raw.take());
-        self.set_tool(tool, None);
+        self.set_tool(tool, &Map::new(), InitialValue::Default);
         for field in old {
             let is_same = |new: &&mut FormField| {
                 new.spec.name == field.spec.name
@@ -355,7 +340,7 @@ impl CallForm {
             ]);
         }
         let before = std::mem::take(&mut self.fields);
-        self.set_tool(tool, Some(&given));
+        self.set_tool(tool, &given, InitialValue::Omitted);
         // Unchanged values keep their old field, with what was typed as it was typed.
         for (field, before) in self.fields.iter_mut().zip(before) {
             if field.read() == before.read() {
@@ -398,19 +383,10 @@ fn is_inside(path: &[PathSegment], field: &FormField) -> bool {
     matches!(path.first(), Some(PathSegment::Key(name)) if *name == field.spec.name)
 }
 
-/// Typed arguments as JSON, with guessed types while the tool is unknown.
-fn as_json(arguments: &[TypedArgument]) -> String {
-    let value = |given: &TypedValue| match given {
-        TypedValue::Json(value) => value.clone(),
-        TypedValue::Text(text) => match serde_json::from_str(text) {
-            Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
-            _ => Value::String(text.clone()),
-        },
-    };
-    let all = arguments
-        .iter()
-        .map(|pair| (pair.key.clone(), value(&pair.value)));
-    pretty(&Value::Object(all.collect()))
+/// JSON for editing, with escapes for what can't be shown.
+fn display(value: &Value) -> String {
+    let is_hidden = |letter| letter != '\n' && text::is_hostile(letter);
+    text::json_with_escapes(&pretty(value), is_hidden)
 }
 
 /// The arguments typed as JSON.
@@ -441,12 +417,12 @@ mod tests {
         let state = State::new(Setup::default());
         let mut form = CallForm::new(&state);
         let tool = Tool::taking(schema);
-        form.set_tool(
-            tool,
-            Some(given)
-                .filter(|it| *it != &json!({}))
-                .and_then(Value::as_object),
-        );
+        let given = given.as_object().unwrap();
+        let missing = match given.is_empty() {
+            true => InitialValue::Default,
+            false => InitialValue::Omitted,
+        };
+        form.set_tool(tool, given, missing);
         form
     }
 
@@ -533,7 +509,6 @@ mod tests {
     fn arguments_outside_the_schema_stay_json() {
         let state = State::new(Setup::default());
         let mut form = CallForm::new(&state);
-        form.raw = Some(Field::new(r#"{"odd":1}"#));
         let tool = Tool {
             name: "t".into(),
             title: None,
@@ -546,7 +521,7 @@ mod tests {
             fault: None,
         };
         let given = json!({"odd": 1});
-        form.set_tool(tool, given.as_object());
+        form.set_tool(tool, given.as_object().unwrap(), InitialValue::Omitted);
         assert!(form.raw.is_some());
     }
 
@@ -564,8 +539,8 @@ mod tests {
                         .unwrap()
                 })
                 .collect();
-            form.set_tool(Tool::taking(&schema()), None);
-            form.apply_typed();
+            let tool = Tool::taking(&schema());
+            form.set_typed(tool, Map::new(), InitialValue::Default);
             form
         };
         let form = typed("nam=x n=5");
@@ -585,7 +560,12 @@ mod tests {
                 .unwrap_err()
                 .contains(&"n must be a whole number".to_owned())
         );
-        assert!(typed("name=x n=5").raw.is_none());
+        let form = typed("name=x n=5");
+        assert!(form.raw.is_none() && form.errors.is_empty());
+        assert!(form.fields[1].is_changed());
+        // A number that would be rounded is no number.
+        let form = typed("name=x n=12345678901234567890123");
+        assert_eq!(form.errors, ["n must be a whole number"]);
     }
 
     fn nested() -> Value {

@@ -62,8 +62,7 @@ pub(crate) enum TypedValue {
 pub(crate) struct WrongType {
     key: String,
     expected: String,
-    /// The text.
-    pub(super) typed: String,
+    typed: String,
 }
 
 impl TypedArgument {
@@ -95,6 +94,7 @@ impl TypedArgument {
         match self.value {
             TypedValue::Json(value) => value,
             TypedValue::Text(typed) => spec
+                .filter(|_| !has_large_integer(&typed))
                 .and_then(|spec| spec.parse(&typed))
                 .unwrap_or(Value::String(typed)),
         }

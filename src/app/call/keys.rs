@@ -1,8 +1,11 @@
 //! The keys of the call form.
 
+use serde_json::Map;
+
 use crate::app::{
     Action, CallForm, FormField, KeyPress, Stage, State,
     dialogs::keys::{fill, moves, walk},
+    form::InitialValue,
     requests::request_tools,
     servers::{add_url, invalid_url},
 };
@@ -92,11 +95,11 @@ fn tool_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
             match tool {
                 Some((server, tool)) => {
                     form.server = Some(server);
-                    form.set_tool(tool, None);
-                    if form.typed.is_empty() {
+                    let is_typed = !form.typed.is_empty();
+                    form.set_typed(tool, Map::new(), InitialValue::Default);
+                    if !is_typed {
                         restore_draft(state, form);
                     }
-                    form.apply_typed();
                 }
                 None if form.is_loading(state) => {
                     state.reply("the tools are still loading; press Enter again in a moment");

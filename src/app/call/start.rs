@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::{
-        CallForm, Field, FormField, Stage, State, TypedArgument, form::pretty,
+        CallForm, Field, FormField, Stage, State, TypedArgument, form::InitialValue,
         typed_line::TypedCall,
     },
-    domain::{ServerName, Task, TaskId, has_large_integer, server_url, text},
+    domain::{ServerName, Task, TaskId, has_large_integer, server_url},
 };
 
-use super::as_json;
+use super::display;
 
 impl CallForm {
     /// An empty form. With a single server, it starts with that server's tools.
@@ -69,7 +69,7 @@ impl CallForm {
             server: Some(server),
             tool_name: call.tool,
             name: Field::new(call.name),
-            raw: Some(Field::lines(as_json(&call.arguments))),
+            raw: Some(Field::lines(as_text(&call.arguments))),
             typed: call.arguments,
             ..Self::new(state)
         };
@@ -106,23 +106,20 @@ impl CallForm {
             }
             return;
         }
-        let origin = self.origin.as_ref();
-        let initial = match origin {
-            Some(id) => state
-                .task(id)
-                .map(|it| display_arguments(&it.view.task.arguments)),
-            None => Some(as_json(&self.typed)),
-        };
-        if self.raw.as_ref().map(Field::text) != initial.as_deref() {
+        let origin = self.origin.as_ref().and_then(|id| state.task(id));
+        let arguments = origin.map(|task_row| task_row.view.task.arguments.as_str());
+        let initial = arguments.map_or_else(|| as_text(&self.typed), display_arguments);
+        if self.raw.as_ref().map(Field::text) != Some(initial.as_str()) {
             // The user is editing the JSON, which stays as it is until the user wants fields.
             self.tool = Some(tool);
             return self.clear_errors();
         }
-        let given = initial.filter(|_| origin.is_some());
-        let given = given.and_then(|given| serde_json::from_str::<Map<_, _>>(&given).ok());
-        self.raw = self.raw.take().filter(|_| given.is_some());
-        self.set_tool(tool, given.as_ref());
-        self.apply_typed();
+        let given = arguments.and_then(|text| serde_json::from_str(text).ok());
+        let missing = match &given {
+            Some(_) => InitialValue::Omitted,
+            None => InitialValue::Default,
+        };
+        self.set_typed(tool, given.unwrap_or_default(), missing);
     }
 
     /// The arguments of the earlier call that were filled in, if these are still the same. They are sent as they are: a
@@ -174,16 +171,21 @@ impl CallForm {
         let task = earlier.get(index.map_or(0, |index| index + 1))?;
         let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
         let tool = self.tool.clone()?;
-        self.raw = Some(Field::lines(display_arguments(&task.arguments)));
-        self.set_tool(tool, Some(&given));
+        self.set_tool(tool, &given, InitialValue::Omitted);
         self.filled_from = Some(task.id.clone());
         self.filled_from.clone()
     }
 }
 
-/// Arguments as text for editing, formatted if they are valid JSON, with escapes for what can't be shown.
+/// Arguments as text for editing.
 fn display_arguments(arguments: &str) -> String {
-    let value = serde_json::from_str::<Value>(arguments);
-    let lines = value.map_or_else(|_| arguments.to_owned(), |value| pretty(&value));
-    text::json_with_escapes(&lines, |letter| letter != '\n' && text::is_hostile(letter))
+    let value = serde_json::from_str(arguments);
+    value.map_or_else(|_| arguments.to_owned(), |value| display(&value))
+}
+
+/// Typed arguments as JSON while the tool, and so their types, are unknown.
+fn as_text(arguments: &[TypedArgument]) -> String {
+    let arguments = arguments.iter().cloned();
+    let all = arguments.map(|pair| (pair.key.clone(), pair.read_unchecked(None)));
+    display(&Value::Object(all.collect()))
 }

@@ -1,5 +1,7 @@
 //! Enter opens what is under the cursor, Esc and `q` go back, and some keys open the form of a new call.
 
+use serde_json::Map;
+
 use crate::domain::{LinkState, ServerName, ServerView, Status};
 
 use super::{
@@ -8,6 +10,7 @@ use super::{
         availability::{has_folds, why_not},
         call::restore_draft,
         dialogs::{filter::apply_filter, question::open_question},
+        form::InitialValue,
         keymap::Action,
         quit::quit_or_ask,
         requests::request_tools,
@@ -108,7 +111,7 @@ fn open_tool(state: &mut State) {
     }
     let mut form = CallForm::new(state);
     form.server = Some(server);
-    form.set_tool(tool, None);
+    form.set_tool(tool, &Map::new(), InitialValue::Default);
     restore_draft(state, &mut form);
     state.dialogs.stack.push(Overlay::Call(Box::new(form)));
 }

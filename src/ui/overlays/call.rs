@@ -12,9 +12,7 @@ use super::{
         },
         spans::{pad_to, slice},
     },
-    fields::{
-        FieldView, MAX_HINT, NARROW, error_lines, form_fields, long_name, row_count, value_hint,
-    },
+    fields::{FieldView, error_lines, form_fields, long_name, row_count, value_hint},
     pages::above_footer,
     typed,
 };
@@ -164,9 +162,15 @@ fn tools(window: &mut Region<'_>, state: &State, form: &CallForm) {
     tool_list(&mut region, shown, cursor, true);
 }
 
+/// The rows for errors or the help of the focused field.
+const STATUS_ROWS: u16 = 3;
+
+/// The width below which the dialog covers the keys in the footer, so that it shows the most important ones.
+const NARROW: usize = 66;
+
 /// The rows of the form with blank lines: heading, fields, name, cost of a cut, help and button.
 fn form_rows(state: &State, form: &CallForm, columns: usize) -> u16 {
-    let around = impact_lines(state, form, columns).len() + status_text(form, columns).2 + 6;
+    let around = impact_lines(state, form, columns).len() + usize::from(STATUS_ROWS) + 6;
     let arguments = if let Some(raw) = &form.raw {
         raw.text().split('\n').count().max(3) + 1
     } else {
@@ -195,9 +199,10 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
         // The errors say that the same key sends it unchecked.
         impact.clear();
     }
-    let (status_lines, status_role, status_rows) = status_text(form, available);
-    let status_rows = u16::try_from(status_rows).unwrap_or(1);
-    let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
+    let focused = form.fields.get(form.at).filter(|_| form.raw.is_none());
+    let help = focused.map_or(String::new(), hint);
+    let (status_lines, status_role) = problems(form, available, &help);
+    let bottom = u16::try_from(impact.len()).unwrap_or(1) + STATUS_ROWS + 2;
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     let description = form.tool.as_ref().filter(|_| !is_tight);
     let description = description.and_then(|tool| tool.description.as_deref());
@@ -216,7 +221,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     window.put(0, y, name);
     let y = window.put_lines(0, y + 1, impact) + gap;
     window.put_text(0, y, status_lines, status_role);
-    start_button(window, y + status_rows, form);
+    start_button(window, y + STATUS_ROWS, form);
 }
 
 /// Notes in the first row how many fields are hidden above and below.
@@ -297,60 +302,27 @@ fn impact_lines(state: &State, form: &CallForm, columns: usize) -> Vec<Line<'sta
     lines
 }
 
-/// Help for the focused field if its own line has no room for it, else the key hints (on a narrow screen those are next
-/// to the button).
-fn hint(is_json: bool, field: Option<&FormField>, columns: usize) -> String {
-    let is_narrow = columns < NARROW;
-    if let Some(field) = field {
-        let mut kind = value_hint(field);
-        let has_template = field.has_template();
-        if has_template {
-            kind = format!("{kind}; Enter inserts a template");
-        }
-        let whole = match &field.spec.description {
-            Some(description) => format!("{kind}: {description}"),
-            None => kind,
-        };
-        let is_list = field.items.is_some();
-        let whole = long_name(field) + &whole;
-        if is_narrow || is_list || has_template || text::width(&whole) > MAX_HINT {
-            return whole;
-        }
+/// Help for the focused field.
+fn hint(field: &FormField) -> String {
+    let mut whole = long_name(field) + &value_hint(field);
+    if field.has_template() {
+        whole.push_str("; Enter inserts a template");
     }
-    let keys = match is_json {
-        _ if is_narrow => "",
-        false => {
-            "Enter: next field, Ctrl-S: start, Ctrl-R: edit as JSON, Ctrl-P: reuse the last arguments."
-        }
-        true => {
-            "Tab: next field, Ctrl-S: start, Ctrl-R: back to fields, Ctrl-P: reuse the last arguments."
-        }
-    };
-    keys.to_owned()
+    match &field.spec.description {
+        Some(description) => format!("{whole}: {description}"),
+        None => whole,
+    }
 }
 
-/// The lines below the fields, and the rows reserved for them: the maximum over all fields, so that the layout does not
-/// change with the focus.
-fn status_text(form: &CallForm, columns: usize) -> (Vec<String>, Role, usize) {
-    let is_json = form.raw.is_some();
-    let shown = if is_json { &[][..] } else { &form.fields };
-    let fields = || shown.iter();
-    let with_hint = |field| problems(form, columns, &hint(is_json, field, columns));
-    let (lines, role) = with_hint(fields().nth(form.at));
-    let most = fields().map(|field| with_hint(Some(field)).0.len()).max();
-    let most = most.unwrap_or(1);
-    let rows = most.max(lines.len());
-    (lines, role, rows)
-}
-
-/// The form's validation errors, or `otherwise` if there are none, wrapped to at most 4 lines.
+/// The form's validation errors, or `otherwise` if there are none, wrapped.
 fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
+    let most = usize::from(STATUS_ROWS);
     if form.errors.is_empty() {
         let mut lines = wrap(otherwise, columns.max(1));
-        lines.truncate(4);
+        lines.truncate(most);
         return (lines, Role::Dim);
     }
-    (error_lines(&form.errors, columns, 4), Role::Failed)
+    (error_lines(&form.errors, columns, most), Role::Failed)
 }
 
 fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {

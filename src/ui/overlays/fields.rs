@@ -9,12 +9,6 @@ use crate::{
     ui::{Region, Role, Theme, wrap::wrap},
 };
 
-/// The maximum width of a field's hint on its own line.
-pub(super) const MAX_HINT: usize = 44;
-
-/// The form width below which field descriptions are hidden.
-pub(super) const NARROW: usize = 66;
-
 /// The maximum width of the label column.
 const MAX_LABEL: usize = 24;
 
@@ -86,22 +80,6 @@ fn choices(field: &FormField) -> Vec<String> {
     }
 }
 
-/// The width of a chosen value with the markers around it; 0 for typed values.
-fn chosen_columns(field: &FormField) -> usize {
-    let width = |label: &str| text::width(&text::clean_line(label));
-    match &field.value {
-        FormValue::Choice(at) => at.map_or(0, |at| width(&field.spec.label(at)) + 4),
-        FormValue::Many { .. } => choices(field).iter().map(|label| width(label) + 6).sum(),
-        _ => 0,
-    }
-}
-
-/// Whether a field's choices don't fit on its line next to the chosen value, so that they are listed below the fields.
-fn are_choices_below(field: &FormField, hint: &str, available: usize) -> bool {
-    let chosen_width = chosen_columns(field);
-    chosen_width > 0 && chosen_width + text::width(&text::clean_line(hint)) + 1 > available
-}
-
 /// Error messages in at most this many lines; the last one counts those that are left out.
 pub(super) fn error_lines(errors: &[String], columns: usize, most: usize) -> Vec<String> {
     let lines = errors.iter().flat_map(|line| wrap(line, columns.max(1)));
@@ -155,58 +133,35 @@ fn form_field(region: &mut Region<'_>, y: u16, shown: &FieldView<'_>, label: usi
     let name = text::clean_line(field.name());
     let name = text::cut(&name, label, more);
     let pad = " ".repeat(label.saturating_sub(text::width(&name)));
-    let head = format!("{name}{need}{pad} ");
-    let end = region.columns();
-    let value = match &field.value {
-        // The hint says how many are selected, even if not all choices are visible.
-        FormValue::Many { .. } => 0,
-        _ => u16::try_from(chosen_columns(field)).unwrap_or(u16::MAX),
+    let changed = match (shown.is_rerun, field.is_changed()) {
+        (true, true) => "changed ",
+        (true, false) => "        ",
+        (false, _) => "",
     };
-    let available = end
-        .saturating_sub(u16::try_from(label).unwrap_or(0) + value.saturating_add(3).max(26))
-        .min(u16::try_from(MAX_HINT).unwrap_or(u16::MAX));
-    let hint = field_hint(shown, usize::from(end), label);
-    let hint = text::cut(&text::clean_line(&hint), usize::from(available), more).into_owned();
-    let hint = region.theme.span(hint, Role::Dim);
-    let x = region.put_right(end, y, hint);
+    let head = format!("{name}{need}{pad} {changed}");
     let lines = u16::try_from(row_count(field, has_cursor)).unwrap_or(1);
-    let mut left = region.region(0, y, x.saturating_sub(1), lines);
-    field_value(&mut left, field, &head, has_cursor);
+    let mut line = region.region(0, y, region.columns(), lines);
+    field_value(&mut line, field, &head, has_cursor);
 }
 
-/// What stands right of a field's value; not sanitized.
-fn field_hint(shown: &FieldView<'_>, columns: usize, label: usize) -> String {
-    let field = shown.field;
-    let mut hint = value_hint(field);
-    // Showing the chosen value in full takes priority over listing the choices.
-    if are_choices_below(field, &hint, columns.saturating_sub(label + 2)) {
-        hint = match &field.value {
-            FormValue::Many { chosen, .. } => {
-                let taken = chosen.iter().filter(|chosen| **chosen).count();
-                format!("{taken} of {}", chosen.len())
-            }
-            _ => String::new(),
-        };
-    }
-    if shown.is_rerun && field.is_changed() {
-        hint = format!("changed, {hint}");
-    }
-    if let Some(description) = &field.spec.description
-        && shown.has_cursor
-        && columns >= NARROW
-    {
-        hint = format!("{hint}: {description}");
-    }
-    hint
-}
-
-/// Draws a field's name and value.
+/// Draws a field's name and value; what may be typed stands in place of a missing value.
 fn field_value(left: &mut Region<'_>, field: &FormField, head: &str, has_cursor: bool) {
     let theme = left.theme;
     let columns = left.columns();
     let role = if has_cursor { Role::Key } else { Role::Dim };
     let mut line = Line::from(theme.span(head, role));
     let unset = || "(not set)".to_owned();
+    let is_unset = match &field.value {
+        FormValue::Typed(input) => input.is_empty(),
+        FormValue::Toggle(value) => value.is_none(),
+        FormValue::Choice(at) => at.is_none(),
+        FormValue::Many { .. } => false,
+    };
+    if is_unset && !has_cursor {
+        line.push_span(theme.span(value_hint(field), Role::Dim));
+        left.put(0, 0, line);
+        return;
+    }
     let label = match &field.value {
         FormValue::Typed(input) if !input.has_lines => {
             left.put(0, 0, typed::field(theme, columns, head, input, has_cursor));

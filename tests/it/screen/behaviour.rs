@@ -2589,7 +2589,7 @@ fn shows_selected_values_and_choices_in_full() {
         drawn.contains("Technical/scientific perspective "),
         "{drawn}"
     );
-    for word in ["[ ] wifi", "[ ] meal", "[ ] lounge", "0 of 6", "silence,"] {
+    for word in ["[ ] wifi", "[ ] meal", "[ ] lounge", "silence,"] {
         assert!(drawn.contains(word), "{word}: {drawn}");
     }
 }

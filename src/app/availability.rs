@@ -147,9 +147,6 @@ fn why_not_anywhere(state: &State, action: Action) -> Option<String> {
             }
             .to_owned(),
         ),
-        Action::Markdown if !shown_document(state).is_some_and(|it| it.has_markdown) => {
-            Some("no Markdown here".to_owned())
-        }
         Action::FoldHere | Action::FoldAll if !has_folds(state) => Some(
             match state.detail.tab {
                 Tab::Result => "nothing to fold here; only JSON objects and arrays fold",

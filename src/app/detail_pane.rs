@@ -47,8 +47,6 @@ impl Tab {
 pub struct TextOptions {
     /// Wrap long lines.
     pub is_wrapping: bool,
-    /// Show Markdown unrendered.
-    pub is_raw: bool,
     /// Show times in the log.
     pub has_times: bool,
 }

@@ -87,8 +87,6 @@ pub struct Document {
     folds: Vec<Fold>,
     /// The first line of each part of a result, and the index of the part; `None` for text that belongs to no part.
     parts: Vec<(u32, Option<usize>)>,
-    /// Whether it has Markdown, which can be shown rendered or raw.
-    pub has_markdown: bool,
     /// Whether it has parts that are not text.
     pub has_non_text: bool,
     /// The indices of the visible lines.
@@ -157,7 +155,6 @@ impl Document {
 
     /// Adds Markdown.
     pub(super) fn push_markdown(&mut self, text: &str) {
-        self.has_markdown = true;
         let mut fence = "";
         for line in text.lines() {
             let begin = line.trim_start();

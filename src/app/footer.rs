@@ -140,9 +140,6 @@ fn on_detail(state: &State) -> Vec<Action> {
     if document.is_some_and(|it| it.has_non_text) {
         keys.push(Do::SaveOrOpenPart);
     }
-    if document.is_some_and(|it| it.has_markdown) {
-        keys.push(Do::Markdown);
-    }
     if state.detail.search.is_some() {
         keys.extend([Do::FindNext, Do::FindPrevious]);
     }
@@ -184,7 +181,6 @@ fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
         (Do::Open, Scope::List, Some(Status::InputRequired)) if !state.setup.readonly => "answer",
         (Do::Resume, Scope::Servers, _) | (Do::Resume, _, Some(Status::Running)) => "retry now",
         (Do::SignIn, Scope::Servers, _) => "approve or sign in",
-        (Do::Markdown, _, _) if state.detail.text.is_raw => "render",
         (Do::NextField, Scope::Page, _) => "choose an answer",
         (Do::Back, _, _) if question.is_some() => "later",
         (Do::Back, Scope::Form | Scope::Text, _) if leads_back(state) => "back",

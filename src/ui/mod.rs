@@ -7,7 +7,6 @@
 mod columns;
 mod glyphs;
 mod labels;
-mod markdown;
 mod overlays;
 mod panes;
 mod region;

@@ -210,10 +210,6 @@ fn change_text(state: &mut State, action: Action) -> bool {
             let word = toggle(&mut state.detail.text.is_wrapping, ["wrapped", "cut off"]);
             state.reply(format!("long lines are {word}"));
         }
-        Action::Markdown => {
-            let word = toggle(&mut state.detail.text.is_raw, ["as raw text", "rendered"]);
-            state.reply(format!("Markdown is shown {word}"));
-        }
         Action::Times => state.detail.text.has_times = !state.detail.text.has_times,
         _ => return false,
     }

@@ -53,7 +53,6 @@ pub enum Action {
     Undo,
     Follow,
     Wrap,
-    Markdown,
     SaveOrOpenPart,
     Times,
     Freeze,

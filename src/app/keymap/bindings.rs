@@ -98,7 +98,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::FoldAll, &["."], &[Detail], "fold-all", "fold all", "fold or unfold the whole result").of_task(),
     bind(Action::Follow, &["F"], TASK, "follow", "follow", "follow new log lines").of_task(),
     bind(Action::Wrap, &["w"], TASK, "wrap", "wrap", "wrap long lines"),
-    bind(Action::Markdown, &["m"], &[Detail], "markdown", "raw text", "switch between rendered and raw Markdown").of_task(),
     bind(Action::SaveOrOpenPart, &["s"], &[Detail], "save-part", "save or open", "save the selected block of the result, or open a link (asks first)").of_task(),
     bind(Action::Times, &["T"], TASK, "times", "times", "show or hide times in the log"),
     bind(Action::ShowTasks, &["1"], PANES, "ls", "tasks", "show the tasks"),

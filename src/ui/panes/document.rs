@@ -2,10 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::super::{
-    markdown,
-    spans::{fit, highlight, plain, slice},
-};
+use super::super::spans::{fit, highlight, plain, slice};
 use crate::{
     app::{Document, DocumentLine, Focus, LineKind, Search, State, TaskRow},
     domain::text,
@@ -55,21 +52,14 @@ pub(super) fn document(
         put_signs(region, y, &line);
         let indent = u16::try_from(line.depth.saturating_mul(2)).unwrap_or(u16::MAX);
         let x = gutter.saturating_add(indent.min(columns / 2));
-        let spans = match line.kind {
-            LineKind::Markdown if !state.detail.text.is_raw => {
-                let pieces = markdown::pieces(&line.text, theme.glyphs).into_iter();
-                pieces.map(|(text, role)| theme.span(text, role)).collect()
-            }
-            kind => {
-                let role = match kind {
-                    LineKind::Code if !state.detail.text.is_raw => Role::Running,
-                    LineKind::Notice => Role::Strong,
-                    _ => Role::Plain,
-                };
-                vec![theme.span(line.text.as_ref(), role)]
-            }
+        let role = match line.kind {
+            LineKind::Plain => Role::Plain,
+            LineKind::Markdown => markdown_role(line.text.trim()),
+            LineKind::Code => Role::Running,
+            LineKind::Notice => Role::Strong,
         };
         let from = y;
+        let spans = vec![theme.span(line.text.as_ref(), role)];
         y = put_text(region, (x, y), spans, style);
         if line.is_here && state.detail.focus == Focus::Detail {
             region.keep_visible(from..y);
@@ -89,6 +79,20 @@ pub(super) fn document(
         region.put_note(rows - 1, note);
     } else {
         region.put_more_below(below);
+    }
+}
+
+/// The role of a line of Markdown: heading, quote, rule or text.
+fn markdown_role(line: &str) -> Role {
+    let title = line.trim_start_matches('#');
+    let is_rule =
+        |sign: &str| line.len() >= 3 && line.replace([' '], "").replace(sign, "").is_empty();
+    if title.starts_with(' ') && (1..=6).contains(&(line.len() - title.len())) {
+        Role::Strong
+    } else if line.starts_with('>') || ["-", "*", "_"].into_iter().any(is_rule) {
+        Role::Dim
+    } else {
+        Role::Plain
     }
 }
 

@@ -163,53 +163,13 @@ fn text(words: &str) -> String {
 const REPORT: &str = "# Report for **Lisbon**\n\n- sunny, see [the map](http://bad.example/m)\n- `21` degrees\n\n```sh\necho **not bold**\n```\n";
 
 #[test]
-fn renders_markdown_with_link_targets_and_toggles_the_source() {
+fn shows_markdown_as_it_is_written() {
     let mut screen = with_result(WIDE, &text(REPORT));
-    let drawn = screen.draw();
-    assert!(drawn.contains("# Report for Lisbon"), "{drawn}");
-    assert!(
-        drawn.contains("• sunny, see the map <http://bad.example/m>"),
-        "{drawn}"
-    );
-    assert!(drawn.contains("• `21` degrees"), "{drawn}");
-    assert!(drawn.contains("echo **not bold**"), "{drawn}");
-    screen.keys("/").type_in("THE MAP <HTTP").keys("enter");
-    // What is searched is what was written.
-    assert!(
-        answer(&screen).contains("no match for"),
-        "{}",
-        answer(&screen)
-    );
-    screen.keys("m");
-    let drawn = screen.draw();
-    assert!(drawn.contains("# Report for **Lisbon**"), "{drawn}");
-    assert!(
-        drawn.contains("- sunny, see [the map](http://bad.example/m)"),
-        "{drawn}"
-    );
-    screen.keys("m");
-    assert!(screen.draw().contains("• `21` degrees"));
-}
-
-#[test]
-fn leaves_text_that_barely_resembles_markdown() {
-    for words in [
-        "# a comment\n# and another\nset -eu\n",
-        "total: 2 ** 3 ** 4",
-        "- one\n- two\n- three\n",
-        "see [1](x)",
-    ] {
-        let mut screen = with_result(WIDE, &text(words));
-        for line in words.lines() {
-            assert!(screen.draw().contains(line), "{}", screen.draw());
-        }
-        screen.keys("m");
-        assert!(
-            answer(&screen).contains("no Markdown"),
-            "{}",
-            answer(&screen)
-        );
+    for line in REPORT.lines() {
+        assert!(screen.draw().contains(line), "{}", screen.draw());
     }
+    screen.keys("/").type_in("THE MAP](HTTP").keys("enter");
+    assert!(answer(&screen).contains("1 of 1"), "{}", answer(&screen));
 }
 
 #[test]
@@ -222,7 +182,7 @@ fn renders_a_resource_with_markdown_mime_type() {
         drawn.contains("[file:///notes.md, text/markdown; charset=utf-8, 11 B]"),
         "{drawn}"
     );
-    assert!(drawn.contains("only this"), "{drawn}");
+    assert!(drawn.contains("only *this*"), "{drawn}");
 }
 
 const PARTS: &str = r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=","mimeType":"image/png"},

@@ -82,36 +82,15 @@ pub enum GroupTitle {
     Caller(Option<String>),
 }
 
-impl GroupTitle {
-    /// Whether a task is listed in this group.
-    pub(super) fn has(&self, task_row: &TaskRow) -> bool {
-        match self {
-            Self::Need(group) => task_row.listed_group == *group,
-            Self::Server(server) => task_row.view.task.server == *server,
-            Self::Status(word) => task_row.view.task.status.row_label() == *word,
-            Self::Caller(label) => caller(task_row) == *label,
-        }
-    }
-}
-
-/// How many of a group's listed tasks are in which state. They match the rows below the heading.
+/// What a heading says about the rows below it, folded ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// All of them except those in `left`.
+    /// All rows.
     pub count: usize,
-    /// Tasks that belong to another group by now but stay here until the user has seen them: needing attention, running,
-    /// finished.
-    pub left: [usize; 3],
-    /// Tasks whose call waits to be sent.
-    pub queued: usize,
-    /// Paused tasks.
-    pub paused: usize,
     /// Tasks that need attention.
     pub needs: usize,
     /// Ended tasks that the user has not seen.
     pub new: usize,
-    /// Those that `.` folds away.
-    pub foldable: usize,
 }
 
 /// A row of the list.

@@ -9,17 +9,13 @@ use super::{
     grouping::{Grouping, ListRow, SortKey},
 };
 
-/// When the rows have to be sorted or counted again.
+/// When the rows have to be sorted again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListRefresh {
     /// Tasks that are listed in another group than [`super::TaskRow::group`] and can move.
     pub(super) regrouping: BTreeSet<TaskId>,
-    /// The rows may need to be sorted again.
+    /// The rows may need to be sorted, and counted, again.
     pub(super) is_order_stale: bool,
-    /// The counts in the headings may be outdated.
-    pub(super) are_headings_stale: bool,
-    /// When the headings were last recounted.
-    pub(super) counted_at: Option<Mono>,
     /// When the rows were last sorted because a task changed.
     pub(super) rebuilt_at: Option<Mono>,
 }
@@ -55,7 +51,7 @@ pub struct TaskList {
     pub is_reversed: bool,
     /// The task under the cursor, if it no longer matches: it stays listed until the cursor leaves.
     pub(super) kept: Option<TaskId>,
-    /// When the rows have to be sorted or counted again.
+    /// When the rows have to be sorted again.
     pub(super) refresh: ListRefresh,
     /// Since when the row under the cursor has been visible without a key press.
     pub(super) cursor_still_since: Option<Mono>,

@@ -66,7 +66,6 @@ pub(super) fn mark_seen(state: &mut State, id: &TaskId) {
     }
     state.count(id, true);
     state.list.refresh.is_order_stale = true;
-    state.list.refresh.are_headings_stale = true;
     if !state.setup.readonly {
         request(state, SessionRequest::Seen(id.clone()));
     }

@@ -2,11 +2,11 @@
 
 use std::{cmp::Ordering, time::Duration};
 
-use crate::domain::{Mono, Stamp, Status, TaskId, text};
+use crate::domain::{Mono, Stamp, TaskId, text};
 
 use super::{
     Pane, State,
-    grouping::{GroupCounts, GroupTitle, ListRow, SortKey, urgency},
+    grouping::{GroupCounts, ListRow, SortKey, urgency},
     layout::{PaneHeights, window},
     task_row::{Group, TaskRow},
 };
@@ -66,48 +66,6 @@ fn compare(state: &State, one: &TaskRow, two: &TaskRow) -> Ordering {
     }
 }
 
-/// Builds the heading of a group from all listed tasks.
-fn heading<'s>(title: GroupTitle, shown: impl Iterator<Item = &'s TaskRow>) -> ListRow {
-    let mut counts = GroupCounts::default();
-    for task_row in shown.filter(|task_row| title.has(task_row)) {
-        let group = task_row.group();
-        counts.foldable += usize::from(task_row.listed_group == Group::Finished);
-        if matches!(title, GroupTitle::Need(listed_group) if listed_group != group) {
-            let [needs, running, done] = &mut counts.left;
-            *match group {
-                Group::NeedsYou => needs,
-                Group::Running => running,
-                Group::Finished => done,
-            } += 1;
-            continue;
-        }
-        counts.count += 1;
-        let task = &task_row.view.task;
-        counts.queued += usize::from(task.status == Status::Running && task.is_queued());
-        counts.paused += usize::from(task.status == Status::Paused);
-        counts.needs += usize::from(group == Group::NeedsYou);
-        counts.new += usize::from(task_row.ended_unseen());
-    }
-    ListRow::Heading(title, counts)
-}
-
-fn shown_tasks(state: &State) -> impl Iterator<Item = &TaskRow> {
-    let tasks = state.tasks.values();
-    tasks.filter(|task_row| is_shown(state, task_row))
-}
-
-/// Recounts the headings without moving any row.
-fn recount(state: &mut State) {
-    let mut lines = std::mem::take(&mut state.list.rows);
-    for line in &mut lines {
-        if let ListRow::Heading(title, _) = line {
-            *line = heading(title.clone(), shown_tasks(state));
-        }
-    }
-    state.list.rows = lines;
-    state.list.refresh.are_headings_stale = false;
-}
-
 /// Rebuilds the list after the user changed what it shows: rows may move to their groups at once.
 pub(super) fn arrange(state: &mut State) {
     state.list.refresh.regrouping.clear();
@@ -130,8 +88,8 @@ pub(super) fn rebuild(state: &mut State) {
 
 fn build(state: &mut State) {
     state.list.refresh.is_order_stale = false;
-    state.list.refresh.are_headings_stale = false;
-    let mut shown: Vec<&TaskRow> = shown_tasks(state).collect();
+    let tasks = state.tasks.values();
+    let mut shown: Vec<&TaskRow> = tasks.filter(|it| is_shown(state, it)).collect();
     let by = state.list.grouping;
     shown.sort_by(|one, two| {
         by.compare(one, two)
@@ -141,7 +99,14 @@ fn build(state: &mut State) {
     let mut lines = Vec::with_capacity(shown.len() + 3);
     for group in shown.chunk_by(|one, two| by.compare(one, two).is_eq()) {
         let Some(first) = group.first() else { continue };
-        lines.push(heading(by.title(first), shown.iter().copied()));
+        let needs = group.iter().filter(|it| it.group() == Group::NeedsYou);
+        let new = group.iter().filter(|it| it.ended_unseen());
+        let counts = GroupCounts {
+            count: group.len(),
+            needs: needs.count(),
+            new: new.count(),
+        };
+        lines.push(ListRow::Heading(by.title(first), counts));
         let rows = group
             .iter()
             .filter(|task_row| !(state.list.is_folded && task_row.listed_group == Group::Finished));
@@ -295,13 +260,6 @@ pub(super) fn may_reorder(state: &State, now: Stamp) -> bool {
 /// Moves rows to their groups once the user has seen the change and the cursor is elsewhere.
 pub(super) fn regroup(state: &mut State) {
     let now = state.now();
-    // Unlike rows, counts don't wait for the user: headings must agree with the header.
-    let is_due =
-        |last: Option<Mono>| last.is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
-    if state.list.refresh.are_headings_stale && is_due(state.list.refresh.counted_at) {
-        state.list.refresh.counted_at = Some(now.mono);
-        recount(state);
-    }
     if !may_reorder(state, now) {
         return;
     }
@@ -328,6 +286,8 @@ pub(super) fn regroup(state: &mut State) {
         has_moved = true;
     }
     let refresh = &mut state.list.refresh;
+    let is_due =
+        |last: Option<Mono>| last.is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
     if has_moved || (refresh.is_order_stale && is_due(refresh.rebuilt_at)) {
         refresh.rebuilt_at = Some(now.mono);
         rebuild(state);

@@ -66,8 +66,6 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         let old = Arc::clone(&task_row.view);
         let was_restored = matches!(old.contact, Connectivity::Unwatched { .. });
         task_row.update(view, now);
-        let task = &task_row.view.task;
-        state.list.refresh.are_headings_stale |= task.is_queued() != old.task.is_queued();
         if was_restored
             && task_row.listed_group != task_row.group()
             && task_row.settled_at.is_some()
@@ -121,7 +119,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
     let task_row = state.tasks.get(&id)?;
     let before =
         before.filter(|before| *before != (task_row.group(), task_row.view.task.status.clone()))?;
-    state.list.refresh.are_headings_stale = true;
+    state.list.refresh.is_order_stale = true;
     Some(before)
 }
 

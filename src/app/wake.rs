@@ -43,9 +43,6 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
     wakes.extend(state.alerts.wake(state.window));
     let refresh = &state.list.refresh;
     let after = |last: Option<Mono>| last.unwrap_or(now.mono).after(MIN_REORDER_INTERVAL);
-    if refresh.are_headings_stale {
-        wakes.push(after(refresh.counted_at));
-    }
     if let Some(key) = state.last_key
         && !may_reorder(state, now)
         && (refresh.is_order_stale || !refresh.regrouping.is_empty())

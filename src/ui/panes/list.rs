@@ -14,7 +14,7 @@ use super::super::{
 };
 use crate::{
     app::{Focus, Group, GroupCounts, GroupTitle, ListRow, SortKey, State, TaskRow},
-    domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, Task, text},
+    domain::{CutOutcome, IfCut, ServerTask, Stamp, Status, text},
     ui::{
         Region, Role, Theme,
         panes::progress::{Bar, PERCENT, progress},
@@ -116,7 +116,7 @@ pub(in crate::ui) fn list(region: &mut Region<'_>, state: &State, now: Stamp) {
     }
 }
 
-/// A group's heading: its name, how many tasks it has, and which of them need attention.
+/// A group's heading: its name, how many rows it has, and which of them need attention.
 fn heading<'t>(
     columns: u16,
     state: &State,
@@ -124,12 +124,7 @@ fn heading<'t>(
     counts: GroupCounts,
 ) -> Line<'t> {
     let theme = Theme::of(state.setup.look);
-    let is_of = |group| *title == GroupTitle::Need(group);
-    let is_all = |some: usize| is_of(Group::Running) && some == counts.count && some > 0;
-    let (is_queued, is_paused) = (is_all(counts.queued), is_all(counts.paused));
     let (name, role) = match title {
-        GroupTitle::Need(Group::Running) if is_queued => ("QUEUED".into(), Role::Heading),
-        GroupTitle::Need(Group::Running) if is_paused => ("PAUSED".into(), Role::Heading),
         GroupTitle::Need(Group::NeedsYou) => ("NEEDS YOU".into(), Role::Needs),
         GroupTitle::Need(Group::Running) => ("RUNNING".into(), Role::Heading),
         GroupTitle::Need(Group::Finished) => ("FINISHED".into(), Role::Heading),
@@ -138,39 +133,24 @@ fn heading<'t>(
         GroupTitle::Caller(Some(label)) => (text::clean_line(label), Role::Heading),
         GroupTitle::Caller(None) => ("started here".into(), Role::Heading),
     };
-    let is_of_done = is_of(Group::Finished);
+    let is_of_done = *title == GroupTitle::Need(Group::Finished);
     let is_of_server = matches!(title, GroupTitle::Server(_) | GroupTitle::Caller(_));
     let count_if = |is_shown, count| if is_shown { count } else { 0 };
-    let needs = count_if(is_of_server, counts.needs);
     let inside = text::counts(&[
-        (needs, text::needs_you(counts.needs)),
-        (count_if(is_of_server, counts.paused), "paused"),
+        (
+            count_if(is_of_server, counts.needs),
+            text::needs_you(counts.needs),
+        ),
         (count_if(is_of_done || is_of_server, counts.new), "new"),
     ]);
-    // Counted apart: queued and paused tasks are listed with the running ones, and some rows belong to other groups.
-    let [to_needs, to_running, to_done] = counts.left;
-    let queued = count_if(is_of(Group::Running) && !is_queued, counts.queued);
-    let paused = count_if(is_of(Group::Running) && !is_paused, counts.paused);
-    let beside = text::counts(&[
-        (queued, Task::QUEUED),
-        (paused, "paused"),
-        (to_needs, text::needs_you(to_needs)),
-        (to_running, "now running"),
-        (to_done, "just finished"),
-    ]);
-    let count = counts.count.saturating_sub(queued + paused);
-    let mut heading = format!(" {name} {}", text::grouped(count));
+    let mut heading = format!(" {name} {}", text::grouped(counts.count));
     if !inside.is_empty() {
-        heading = format!("{heading} ({inside})");
+        heading = format!("{heading}, {inside}");
     }
-    if !beside.is_empty() {
-        heading = format!("{heading}, {beside}");
-    }
-    let is_folded = state.list.is_folded;
-    let fold = match is_of_done || is_folded && counts.foldable > 0 {
-        true if is_folded => "   (. to unfold)",
-        true => "   (. to fold)",
-        false => "",
+    let fold = match (is_of_done, state.list.is_folded) {
+        (true, true) => "   (. to unfold)",
+        (true, false) => "   (. to fold)",
+        (false, _) => "",
     };
     let used = text::width(&heading) + fold.len() + 3;
     let rest = usize::from(columns).saturating_sub(used);

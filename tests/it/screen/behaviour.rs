@@ -11,7 +11,7 @@ use longhaul::{
     domain::{
         Caller, Chord, Connectivity, ControlKind, CutReason, GaveUp, GaveUpReason, HistoryEntry,
         HistoryEvent, IfCut, LogLevel, Mono, NewCall, Notice, NoticeLevel, NotifyConfig,
-        NotifyLevel, OverallProgress, Phase, Progress, SavedRead, ServerConfigs, ServerName,
+        NotifyLevel, OverallProgress, Progress, SavedRead, ServerConfigs, ServerName,
         SessionDriver, SessionEvent, SessionRequest, SessionResponse, Status, TaskId, TaskView,
         Turn, UnknownReason, Wall,
     },
@@ -201,7 +201,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
             match line {
                 ListRow::Heading(of, heads) => {
                     assert_eq!(left, 0, "{title:?}");
-                    (title, left) = (Some(of), heads.count + heads.paused);
+                    (title, left) = (Some(of), heads.count);
                 }
                 ListRow::Task(id) => {
                     let task_row = screen.state.tasks.get(id).unwrap();
@@ -227,7 +227,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
         is_right(&screen);
         assert_eq!(tasks(&screen), all);
     }
-    screen.keys("B .");
+    screen.keys(".");
     let done = |screen: &Screen| {
         let rows = screen.state.list.rows.iter();
         rows.filter(|line| match line {
@@ -1983,45 +1983,28 @@ fn does_not_assume_a_dead_driver_continues() {
 }
 
 #[test]
-fn headings_count_their_rows_and_those_that_ended() {
+fn headings_count_the_rows_below_them() {
     let mut screen = Screen::morning(WIDE, colour());
     assert!(screen.draw().contains(" RUNNING 4 "));
-    // Under the cursor, and within a second of a key: the row stays, the numbers do not.
+    // Under the cursor, and within a second of a key: the row stays, and is counted where it is.
     screen.keys("k j").wait(400);
-    news(
-        &mut screen,
-        settled(morning().remove(3), Status::Completed, 0),
-    );
+    let ended = settled(morning().remove(3), Status::Completed, 0);
+    news(&mut screen, ended);
     let drawn = screen.draw();
     assert!(drawn.contains(" 3 running  3 finished"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3, 1 just finished "), "{drawn}");
-    assert!(drawn.contains(" FINISHED 2 (1 new)"), "{drawn}");
-    screen.wait(400);
-    let mut paused = morning().remove(5);
-    paused.task.status = Status::Paused;
-    news(&mut screen, paused);
+    assert!(drawn.contains(" RUNNING 4 "), "{drawn}");
+    assert!(drawn.contains(" FINISHED 2, 1 new   (."), "{drawn}");
+    screen.wait(2_000).keys("k").wait(2_000);
     let drawn = screen.draw();
-    assert!(drawn.contains(" 2 running  1 paused"), "{drawn}");
-    assert!(
-        drawn.contains(" RUNNING 2, 1 paused, 1 just finished"),
-        "{drawn}"
-    );
-}
-
-#[test]
-fn heading_counts_queued_calls_apart() {
-    let mut screen = Screen::morning(WIDE, colour());
-    let mut queued = morning().remove(5);
-    queued.task.attempts[0].phase = Phase::Queued;
-    news(&mut screen, queued);
-    screen.wait(400);
-    let drawn = screen.draw();
-    assert!(drawn.contains(" 3 running  1 queued"), "{drawn}");
-    assert!(drawn.contains(" RUNNING 3, 1 queued "), "{drawn}");
-    // It was sent.
-    news(&mut screen, morning().remove(5));
-    screen.wait(400);
-    assert!(screen.draw().contains(" RUNNING 4 "));
+    assert!(drawn.contains(" RUNNING 3 "), "{drawn}");
+    assert!(drawn.contains(" FINISHED 3, 1 new   (."), "{drawn}");
+    // Grouped by server, what ended since is counted as new.
+    screen.keys("B").wait(2_000);
+    assert!(screen.draw().contains(" ci 1 "), "{}", screen.draw());
+    let ended = settled(morning().remove(6), Status::Completed, 0);
+    news(&mut screen, ended);
+    screen.wait(2_000);
+    assert!(screen.draw().contains(" ci 1, 1 new "), "{}", screen.draw());
 }
 
 #[test]

@@ -342,7 +342,7 @@ fn an_open_session_applies_changed_config_headers() {
 }
 
 #[test]
-fn an_open_screen_applies_approved_message_elsewhere() {
+fn an_open_screen_applies_approval_given_elsewhere() {
     let (plain, addr) = Plain::serve();
     let env = TestEnv::new();
     let config = env.path().join("config.toml");

@@ -151,7 +151,7 @@ fn arguments_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool 
         Some(Action::Earlier) => fill_in_earlier(state, form),
         Some(Action::CopyCommand) => match form.command(state) {
             Ok(line) => state.copy(line),
-            Err(lines) => show_errors(state, form, lines, Vec::new()),
+            Err(lines) => show_errors(form, lines, Vec::new()),
         },
         Some(Action::Accept | Action::Send) => send(state, form, action == Some(Action::Send)),
         _ => type_argument(state, form, key),

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{
-        Action, CallForm, Menu, Overlay, RequestPurpose, State,
+        CallForm, Menu, Overlay, RequestPurpose, State,
         dialogs::repeat::dialog,
         requests::{new_id, request_for},
         seen::mark_seen,
@@ -22,17 +22,8 @@ pub(in crate::app) fn repeat(state: &mut State, is_unchecked: bool) {
 }
 
 /// Shows what is wrong and focuses it. If only the schema rejects the arguments, offers to send them anyway.
-pub(super) fn show_errors(
-    state: &mut State,
-    form: &mut CallForm,
-    mut lines: Vec<String>,
-    wrong: Vec<Vec<PathSegment>>,
-) {
+pub(super) fn show_errors(form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<PathSegment>>) {
     form.may_send_unchecked = !wrong.is_empty();
-    if form.may_send_unchecked {
-        let key = state.key(Action::Send);
-        lines.insert(0, format!("press {key} again to send the call unchecked"));
-    }
     (form.errors, form.wrong) = (lines, wrong);
     form.focus_first_error();
 }
@@ -51,7 +42,7 @@ pub(super) fn send(state: &mut State, form: &mut CallForm, is_key: bool) {
             .filter(|_| form.may_send_unchecked && is_key)
         {
             Some(arguments) => (arguments, None, true),
-            None => return show_errors(state, form, errors.lines, errors.wrong),
+            None => return show_errors(form, errors.lines, errors.wrong),
         },
     };
     if form.origin.is_some()

@@ -17,7 +17,7 @@ use super::{
     typed,
 };
 use crate::{
-    app::{CallForm, FormField, Stage, State},
+    app::{Action, CallForm, FormField, Stage, State},
     domain::{ServerView, Stamp, Tool, text},
     ui::{Region, Role, Theme, wrap::wrap},
 };
@@ -104,7 +104,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     } else {
         "Type a name to filter the list, or the URL of a new server."
     };
-    let (lines, role) = problems(form, usize::from(columns), help);
+    let (lines, role) = problems(state, form, usize::from(columns), help);
     window.put_text(0, y, lines, role);
 }
 
@@ -201,7 +201,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     }
     let focused = form.fields.get(form.at).filter(|_| form.raw.is_none());
     let help = focused.map_or(String::new(), hint);
-    let (status_lines, status_role) = problems(form, available, &help);
+    let (status_lines, status_role) = problems(state, form, available, &help);
     let bottom = u16::try_from(impact.len()).unwrap_or(1) + STATUS_ROWS + 2;
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     let description = form.tool.as_ref().filter(|_| !is_tight);
@@ -315,14 +315,25 @@ fn hint(field: &FormField) -> String {
 }
 
 /// The form's validation errors, or `otherwise` if there are none, wrapped.
-fn problems(form: &CallForm, columns: usize, otherwise: &str) -> (Vec<String>, Role) {
+fn problems(
+    state: &State,
+    form: &CallForm,
+    columns: usize,
+    otherwise: &str,
+) -> (Vec<String>, Role) {
     let most = usize::from(STATUS_ROWS);
     if form.errors.is_empty() {
         let mut lines = wrap(otherwise, columns.max(1));
         lines.truncate(most);
         return (lines, Role::Dim);
     }
-    (error_lines(&form.errors, columns, most), Role::Failed)
+    if !form.may_send_unchecked {
+        return (error_lines(&form.errors, columns, most), Role::Failed);
+    }
+    let mut lines = error_lines(&form.errors, columns, most - 1);
+    let key = state.key(Action::Send);
+    lines.push(format!("press {key} again to send the call unchecked"));
+    (lines, Role::Failed)
 }
 
 fn raw_field(region: &mut Region<'_>, raw: &crate::app::Field, has_cursor: bool) {

@@ -6,14 +6,17 @@ use ratatui::text::Line;
 use super::{super::spans::pad_to, list::if_cut_role};
 use crate::{
     app::{Action, State},
-    domain::{ArgumentSpec, IfCut, ServerName, Tool, text},
+    domain::{ArgumentSpec, IfCut, ServerName, ServerObstacle, ServerView, Tool, text},
     ui::{Region, Role, wrap::wrap},
 };
 
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
-    let server = state.server(server).filter(|it| it.waits_for_user());
-    if server.is_none() {
+    // No key sets a variable.
+    let can_help = |it: &&ServerView| {
+        it.waits_for_user() && !matches!(it.obstacle, Some(ServerObstacle::Variables(_)))
+    };
+    if state.server(server).filter(can_help).is_none() {
         return format!("No tools: {why}");
     }
     let key = state.key(Action::SignIn);

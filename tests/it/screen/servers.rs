@@ -38,7 +38,7 @@ fn shows_what_a_server_needs_before_its_first_use() {
         (
             variable(),
             "lab needs $LAB_TOKEN",
-            "set it and restart longhaul",
+            "set it and open it again",
         ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
@@ -68,7 +68,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             Some(variable()),
             LinkState::Idle,
             "needs $LAB_TOKEN",
-            "set it and restart longhaul",
+            "set it and open it again",
         ),
         (
             Some(ServerObstacle::Approval),

@@ -362,7 +362,15 @@ impl Link {
 
     /// The calls whose answer is awaited, by the ids of their requests, which are their progress tokens too.
     pub fn calls(&self) -> impl Iterator<Item = (&String, &TaskId)> {
-        self.index.by_request.iter()
+        let calls = self.index.by_request.iter();
+        calls.filter(|(request_id, _)| self.call(request_id).is_some())
+    }
+
+    /// The task whose call waits for the response to this request, until the server's task ends where it made one.
+    fn call(&self, request_id: &str) -> Option<&TaskId> {
+        let id = self.index.by_request.get(request_id)?;
+        let active = self.tasks.get(id)?;
+        (active.task.is_open() && active.request_id() == Some(request_id)).then_some(id)
     }
 
     /// The task here that a call would repeat: the same id, or the same `--once` key.

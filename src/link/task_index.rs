@@ -6,7 +6,7 @@ use crate::domain::{Status, Task, TaskId};
 
 #[derive(Debug, Default)]
 pub(super) struct TaskIndex {
-    /// Calls that wait for their response, by request id, which is also their progress token.
+    /// The calls that were sent, by request id. `Link::call` tells whether a response is awaited.
     pub(super) by_request: BTreeMap<String, TaskId>,
     /// Unsettled server tasks.
     pub(super) by_server_task: BTreeMap<String, TaskId>,

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::{
     domain::{
-        Attempt, ControlKind, HistoryEvent, LogLevel, Phase, Progress, QuestionKind, Status,
-        TaskError, TaskErrorKind, TaskId, TaskKind, text,
+        Attempt, ControlKind, HistoryEvent, LogLevel, Progress, QuestionKind, Status, TaskError,
+        TaskErrorKind, TaskId, TaskKind, text,
     },
     link::{HandshakeError, InFlight, Link, RequestKind, replies::AT_ONCE},
     protocol::{self, CallOutcome, HttpError, Incoming, RpcError, RpcOutcome, encode},
@@ -220,9 +220,9 @@ impl Link {
     /// The answer to one of our requests, on whatever stream it came.
     pub(super) fn responded(&mut self, request_id: &str, outcome: RpcOutcome<'_>) {
         let needed_advance = std::mem::replace(&mut self.schedule.needs_advance, true);
-        if let Some(id) = self.index.by_request.get(request_id).cloned() {
+        if let Some(id) = self.call(request_id).cloned() {
             self.note_served();
-            return self.call_answered(&id, request_id, outcome);
+            return self.call_answered(&id, outcome);
         }
         let Some((exchange, in_flight)) = self.in_flight.of_request(request_id) else {
             return;
@@ -240,7 +240,7 @@ impl Link {
     /// The response to one of our requests was too large to read; its stream continues.
     pub(super) fn response_too_large(&mut self, request_id: &str, cap: usize) {
         self.schedule.needs_advance = true;
-        if let Some(id) = self.index.by_request.get(request_id).cloned() {
+        if let Some(id) = self.call(request_id).cloned() {
             self.call_too_large(&id, cap);
         } else if let Some((exchange, in_flight)) = self.in_flight.of_request(request_id) {
             self.close(exchange);
@@ -309,18 +309,11 @@ impl Link {
         }
     }
 
-    fn call_answered(&mut self, id: &TaskId, request_id: &str, outcome: RpcOutcome<'_>) {
-        self.index.by_request.remove(request_id);
-        let Some(active) = self.tasks.get_mut(id).filter(|it| !it.is_settled()) else {
+    fn call_answered(&mut self, id: &TaskId, outcome: RpcOutcome<'_>) {
+        // Where it is a task of the server already, this is a replay of what made it one.
+        let Some(active) = self.tasks.get_mut(id).filter(|it| it.served.is_none()) else {
             return;
         };
-        if active.served.is_some() {
-            // A replay of what made it a task.
-            self.index
-                .by_request
-                .insert(request_id.to_owned(), id.clone());
-            return;
-        }
         active.went_out(self.now);
         let is_cancelling = active.is_asked(ControlKind::Cancelling);
         let result = match outcome {
@@ -352,15 +345,7 @@ impl Link {
                 }
                 self.took_result(id, result);
             }
-            CallOutcome::Task(kind, shape) => {
-                if kind == TaskKind::Core {
-                    // Progress continues under the old token until the task ends.
-                    self.index
-                        .by_request
-                        .insert(request_id.to_owned(), id.clone());
-                }
-                self.became_task(id, kind, *shape);
-            }
+            CallOutcome::Task(kind, shape) => self.became_task(id, kind, *shape),
             CallOutcome::InputRequired {
                 input_requests,
                 state,
@@ -437,9 +422,6 @@ impl Link {
         active.task.notice = None;
         active.note_status(now, "paused", None);
         active.saving.held = Some(self.saver.next_token);
-        for attempt in &active.task.attempts {
-            self.index.by_request.remove(&attempt.request_id);
-        }
         self.close_all(connections);
         self.save_vital();
     }
@@ -513,10 +495,6 @@ impl Link {
             active.note_status(now, &word, reason);
         }
         active.saving.held = Some(token);
-        let attempts = active.task.attempts.iter();
-        for attempt in attempts.filter(|attempt| attempt.phase == Phase::Ended) {
-            self.index.by_request.remove(&attempt.request_id);
-        }
         self.close_all(connections);
         self.save_vital();
     }

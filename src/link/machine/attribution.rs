@@ -27,7 +27,7 @@ impl Link {
         let is_own =
             |id: &&TaskId| self.tasks.get(id).and_then(ActiveTask::request_id) == Some(token);
         let own = task.filter(is_own);
-        own.or_else(|| self.index.by_request.get(token)).cloned()
+        own.or_else(|| self.call(token)).cloned()
     }
 
     /// Whether progress of a call is accepted from a stream: that of `stream`, or the standalone one without it. If it comes

@@ -228,6 +228,9 @@ impl Link {
         });
         active.touch(now);
         (active.sending, active.saving.held) = (Some(token), Some(token));
+        for earlier in &active.task.attempts {
+            self.index.by_request.remove(&earlier.request_id);
+        }
         self.index.by_request.insert(request_id, id.clone());
         let exchange = self.send(RequestKind::Stream(id.clone()), method, None, Some(token));
         if let Some(active) = self.tasks.get_mut(id) {
@@ -313,7 +316,6 @@ impl Link {
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
             let was_sent = attempt.sent_at.is_some();
-            self.index.by_request.remove(&attempt.request_id);
             if let Some(refusal) = refusal.filter(|_| was_sent) {
                 active.note_status(self.now, Task::QUEUED, Some(refusal.to_owned()));
             }
@@ -344,11 +346,9 @@ impl Link {
         active.detached = None;
         active.activity.last_step = None;
         active.was_unsent = true;
-        let mut old = None;
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Ended;
             attempt.ended_at.get_or_insert(now.wall);
-            old = Some(attempt.request_id.clone());
         }
         let number = active.attempt().map_or(1, |attempt| attempt.number + 1);
         active
@@ -356,9 +356,6 @@ impl Link {
             .start_attempt(new_attempt(now.wall, number, request_id, session_number));
         active.task.status = Status::Running;
         active.touch(now);
-        if let Some(old) = old {
-            self.index.by_request.remove(&old);
-        }
         self.close_all(connections);
         self.save_vital();
     }

@@ -129,7 +129,7 @@ impl Link {
         match message {
             // That of a call comes to the hosts with its task.
             Incoming::Progress { token, .. } => {
-                let is_of_call = self.index.by_request.contains_key(token.as_ref());
+                let is_of_call = self.call(token).is_some();
                 let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
                 Some(Recipient::HostOfRequest(ask))
             }

@@ -223,8 +223,6 @@ impl Link {
         }
         if let Some(attempt) = active.attempt_mut() {
             (attempt.phase, attempt.ended_at) = (Phase::Open, None);
-            let request_id = attempt.request_id.clone();
-            self.index.by_request.insert(request_id, id.clone());
         }
         let words = "looking for it on the server".to_owned();
         active.note_status(now, Status::Running.label(), Some(words));
@@ -273,9 +271,6 @@ impl Link {
         self.exit.keeps_session |= !active.is_settled();
         let connections = active.let_go();
         active.control = None;
-        for attempt in &active.task.attempts {
-            self.index.by_request.remove(&attempt.request_id);
-        }
         self.close_all(connections);
         self.saver.urge(now.mono);
         Ok(())

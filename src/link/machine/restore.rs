@@ -50,11 +50,9 @@ impl Link {
         } else if active.was_cancelled() {
             active.cancel_taken_at = Some(now.mono);
         }
-        let open = active.task.attempts.iter();
-        for attempt in open.filter(|attempt| attempt.phase != Phase::Ended) {
-            self.index
-                .by_request
-                .insert(attempt.request_id.clone(), id.clone());
+        if let Some(attempt) = active.attempt() {
+            let request_id = attempt.request_id.clone();
+            self.index.by_request.insert(request_id, id.clone());
         }
         let is_unsettled = matches!(active.task.status, Status::Running | Status::InputRequired);
         let mut questions = active.task.questions.iter();

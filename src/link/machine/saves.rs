@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{RequestError, Row, SessionResponse},
+    domain::{RequestError, Row, SessionResponse, TaskId},
     link::{ConnectionState, InFlight, Link, Output, RequestKind, SaveToken},
 };
 
@@ -103,6 +103,7 @@ impl Link {
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
         let (index, mut has_left) = (&mut self.index, false);
+        let count = self.tasks.len();
         self.tasks.retain(|_, active| {
             let stays = active.task.is_open()
                 || active.saving.is_dirty
@@ -114,6 +115,10 @@ impl Link {
             }
             stays
         });
+        if self.tasks.len() < count {
+            let is_here = |_: &String, id: &mut TaskId| self.tasks.contains_key(id);
+            self.index.by_request.retain(is_here);
+        }
         if has_left {
             self.gather();
         }

@@ -16,9 +16,9 @@ use super::{
     stream_state::{ASK_AGAIN, HALF_OPEN_AFTER, HEAD_BEFORE_ANSWER, StreamState},
 };
 use crate::domain::{
-    Attempt, Connectivity, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent,
-    IfCut, LostReason, Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId,
-    Stamp, Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, TaskView, Wall, text,
+    Attempt, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent, IfCut,
+    LostReason, Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId, Stamp,
+    Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, Wall, text,
 };
 use crate::protocol::HttpError;
 
@@ -473,18 +473,6 @@ impl ActiveTask {
             Some(_) => if_cut.without_session(),
             None => if_cut,
         })
-    }
-
-    /// The snapshot to publish.
-    pub(super) fn view(&self, contact: Connectivity, if_cut: Option<IfCut>) -> TaskView {
-        TaskView {
-            task: self.task.clone(),
-            contact,
-            if_cut,
-            saved_seq: self.saving.saved_seq,
-            is_unsaved: self.saving.unsaved.is_some(),
-            unsaved_why: self.saving.unsaved.clone(),
-        }
     }
 
     /// Answers must be sent or checked again.

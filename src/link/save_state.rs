@@ -49,8 +49,6 @@ pub(super) struct SaveState {
     pub(super) is_dirty: bool,
     /// The save that has to be on disk before this may be shown.
     pub(super) held: Option<SaveToken>,
-    /// Why the last save failed, until one succeeds.
-    pub(super) unsaved: Option<String>,
     pub(super) saved_seq: u64,
     pub(super) is_shown_stale: bool,
 }

@@ -67,6 +67,7 @@ impl Link {
     }
 
     pub(super) fn saved(&mut self, token: SaveToken) {
+        let had_trouble = self.saver.trouble.is_some();
         let Some(flight) = self.saver.done(token) else {
             return;
         };
@@ -96,9 +97,7 @@ impl Link {
             if is_past(active.intent.as_ref().map(|intent| intent.save)) {
                 active.intent = None;
             }
-            if active.saving.unsaved.take().is_some() {
-                active.saving.is_shown_stale = true;
-            }
+            active.saving.is_shown_stale |= had_trouble;
         }
         self.publish();
         // What is settled or forgotten, saved and shown is the session file's from now on.
@@ -156,7 +155,6 @@ impl Link {
             let Some(active) = self.tasks.get_mut(&id) else {
                 continue;
             };
-            active.saving.unsaved.clone_from(&self.saver.trouble);
             active.saving.is_shown_stale = true;
             if active.sending == Some(token) {
                 active.sending = None;

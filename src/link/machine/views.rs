@@ -73,8 +73,14 @@ impl Link {
         let mut views = Vec::new();
         let is_due = |it: &&ActiveTask| it.saving.is_shown_stale && it.saving.held.is_none();
         for active in self.tasks.values().filter(is_due) {
-            let if_cut = active.if_cut().map(|if_cut| if_cut.at(self.now.wall));
-            views.push(active.view(self.contact(active), if_cut));
+            views.push(TaskView {
+                task: active.task.clone(),
+                contact: self.contact(active),
+                if_cut: active.if_cut().map(|if_cut| if_cut.at(self.now.wall)),
+                saved_seq: active.saving.saved_seq,
+                is_unsaved: self.saver.trouble.is_some(),
+                unsaved_why: self.saver.trouble.clone(),
+            });
         }
         for view in &views {
             if let Some(active) = self.tasks.get_mut(&view.task.id) {

@@ -11,7 +11,7 @@ use super::{
     recovery::{Disconnection, KeptConnection, Recovery, ReplayProbe},
     replay_gap::{ReplayGap, StepInterval},
     replies::AnswersDue,
-    save_state::{LeftOut, SaveState},
+    save_state::SaveState,
     server_task_poll::{ASKED_AGAIN_WITHIN, ServerTaskPoll},
     stream_state::{ASK_AGAIN, HALF_OPEN_AFTER, HEAD_BEFORE_ANSWER, StreamState},
 };
@@ -304,21 +304,22 @@ impl ActiveTask {
             what,
         };
         if is_bulk && self.saving.pending.is_full(&entry) {
-            return self.left_out(now, |left_out| &mut left_out.hasty);
+            return self.left_out(now);
         }
         self.task.seq = entry.seq;
         self.saving.pending.push(entry);
         self.touch(now);
     }
 
-    /// Counts something that the history leaves out. The task's row shows each count, and the log whenever
-    /// the count has doubled, so that a flood does not become a flood of lines.
-    pub(super) fn left_out(&mut self, now: Stamp, which: fn(&mut LeftOut) -> &mut u64) {
-        let count = which(&mut self.saving.left_out);
-        *count += 1;
-        let is_told = count.is_power_of_two();
-        let words = self.saving.left_out.message();
-        if is_told {
+    /// Counts something that the history leaves out: it could not be read, came faster than it could be saved, or was one
+    /// question too many. The task's row shows the count, and the log whenever it has doubled, so that a flood does not
+    /// become a flood of lines.
+    pub(super) fn left_out(&mut self, now: Stamp) {
+        self.saving.left_out += 1;
+        let count = self.saving.left_out;
+        let messages = text::plural(count, "message");
+        let words = format!("not recorded: {messages} (unreadable, too fast or too many)");
+        if count.is_power_of_two() {
             self.task.gap_at = Some(now.wall);
             self.notice(now, words);
             return;

@@ -306,7 +306,6 @@ fn limits_answers_to_a_flood_of_server_requests() {
     let id = listed[0]["id"].as_str().unwrap();
     let shown = run(env.path(), &["show", id]);
     assert!(shown.out.contains("not recorded: "), "{shown:?}");
-    assert!(shown.out.contains("questions"), "{shown:?}");
     let logs = run(env.path(), &["logs", id]);
     assert!(logs.out.lines().count() < 100, "{}", logs.out);
 }
@@ -342,7 +341,7 @@ fn nonsense_for_numbers_and_ids_is_passed_over_and_counted() {
     assert_eq!(totals, [false, false, false, false, false, true, true]);
     assert_eq!(of("settled").len(), 1);
     let shown = run(env.path(), &["show", id]).out;
-    assert!(shown.contains("messages (could not be read)"), "{shown}");
+    assert!(shown.contains("messages (unreadable"), "{shown}");
 }
 
 #[test]

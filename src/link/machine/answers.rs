@@ -162,7 +162,7 @@ impl Link {
     /// A message about a task that says nothing usable.
     fn unreadable(&mut self, id: &TaskId) {
         if let Some(active) = self.tasks.get_mut(id) {
-            active.left_out(self.now, |left_out| &mut left_out.unreadable);
+            active.left_out(self.now);
             self.saver.touch(self.now.mono);
         }
     }

@@ -103,7 +103,7 @@ impl Link {
         if whose.is_empty() || whose.iter().any(is_too_much) {
             for id in &whose {
                 if let Some(active) = self.tasks.get_mut(id) {
-                    active.left_out(self.now, |left_out| &mut left_out.questions);
+                    active.left_out(self.now);
                 }
             }
             // It belongs to no task that could show it, or is too large to show.
@@ -262,7 +262,7 @@ impl Link {
         let is_too_much = is_too_much(active, &key, kind, &request);
         if is_too_much {
             TOO_LARGE.clone_into(&mut request);
-            active.left_out(now, |left_out| &mut left_out.questions);
+            active.left_out(now);
             let questions = &active.task.questions;
             if questions.len() >= REMEMBERED && !questions.iter().any(|it| it.is_delivered) {
                 // Declining all of them would cost more than they are worth.

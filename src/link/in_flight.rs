@@ -160,6 +160,37 @@ impl RequestKind {
     }
 }
 
+/// What came where a response was due.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoResponse {
+    /// Nothing in it has come yet.
+    #[error("it answered with JSON that doesn't answer this request")]
+    JsonBody,
+    #[error("it answered with JSON that doesn't answer this request")]
+    OtherJson,
+    #[error("it answered with text that is not JSON")]
+    Text,
+    #[error("it sent an empty response")]
+    Empty,
+    /// A body of this media type, such as a page.
+    #[error("it answered with {:.60}, not MCP", text::clean_line(.0))]
+    Other(String),
+}
+
+impl NoResponse {
+    /// What a body is that can hold no message.
+    pub(super) fn of_body(body: &Body) -> Option<Self> {
+        match body {
+            Body::Stream | Body::Json => None,
+            Body::Empty(_) => Some(Self::Empty),
+            Body::Other { media } => {
+                let media = media.as_deref().unwrap_or("an unnamed type");
+                Some(Self::Other(media.to_owned()))
+            }
+        }
+    }
+}
+
 /// A request that is in flight.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
@@ -172,8 +203,8 @@ pub(super) struct InFlight {
     pub(super) sent_at: Option<Mono>,
     /// The save that must be on disk before it is sent.
     pub(super) after: Option<SaveToken>,
-    /// A description of what came instead of the response.
-    pub(super) came: Option<String>,
+    /// What came instead of the response.
+    pub(super) came: Option<NoResponse>,
     /// The server session that it was sent in; a refusal says nothing about any other session.
     pub(super) session_number: u64,
     pub(super) is_modern: bool,
@@ -373,18 +404,6 @@ impl InFlightRequests {
             .filter(|(_, in_flight)| waits(in_flight))
             .map(|(exchange, _)| exchange)
             .collect()
-    }
-}
-
-/// What a body is that can hold no message.
-pub(super) fn no_message(body: &Body) -> Option<String> {
-    match body {
-        Body::Stream | Body::Json => None,
-        Body::Empty(_) => Some("it sent an empty response".to_owned()),
-        Body::Other { media } => Some(match media.as_deref().map(text::clean_line) {
-            Some(media) => format!("it answered with {media:.60}, not MCP"),
-            None => "it answered with something that is not MCP".to_owned(),
-        }),
     }
 }
 

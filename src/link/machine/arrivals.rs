@@ -4,14 +4,10 @@ use crate::{
     domain::{LostReason, Status, TaskId, UnknownReason, text},
     link::{
         ConnectionState, ExchangeId, InFlight, Link, RequestKind, StreamState,
-        in_flight::no_message, stream_state::SLOW_POLL,
+        in_flight::NoResponse, stream_state::SLOW_POLL,
     },
     protocol::{self, Body, ExchangeEvent, HttpError, Incoming},
 };
-
-/// What comes in place of an answer.
-const OTHER_JSON: &str = "it answered with JSON that doesn't answer this request";
-const NO_JSON: &str = "it answered with text that is not JSON";
 
 impl Link {
     /// Routes what arrived on an exchange to what it is for.
@@ -147,14 +143,14 @@ impl Link {
             return;
         };
         self.published.is_server_stale |= in_flight.sent_at.is_some();
-        let page = no_message(body).filter(|_| matches!(body, Body::Other { .. }));
+        let page = NoResponse::of_body(body).filter(|_| matches!(body, Body::Other { .. }));
         let awaits_message = in_flight.request_id.is_some();
         // Whatever answers a notification is fine, but a redirect most likely led to a login page, and a user's answer is
         // worth a second copy.
         let is_answer = matches!(in_flight.kind, RequestKind::Reply(Some(_)));
         in_flight.came = match &page {
             Some(_) if in_flight.more_requests > 0 || is_answer => page.clone(),
-            _ => no_message(body).filter(|_| awaits_message),
+            _ => NoResponse::of_body(body).filter(|_| awaits_message),
         };
         match &mut in_flight.kind {
             RequestKind::Handshake { session: slot } => *slot = session,
@@ -166,8 +162,7 @@ impl Link {
                 let session = in_flight.session();
                 let active = self.tasks.get(&id);
                 let is_call = active.is_some_and(|it| matches!(it.stream, StreamState::Calling(_)));
-                // Nothing yet.
-                in_flight.came = (is_call && *body == Body::Json).then(String::new);
+                in_flight.came = (is_call && *body == Body::Json).then_some(NoResponse::JsonBody);
                 self.session_lives(session);
                 self.stream_opened(&id, exchange, body);
             }
@@ -187,7 +182,7 @@ impl Link {
             // A portal or a proxy answers in place of the server.
             Some(why) if awaits_message || self.reachability.down.is_some() => {
                 self.announce_again();
-                self.mark_unreachable(why, false, None);
+                self.mark_unreachable(why.to_string(), false, None);
             }
             Some(_) => {}
             None => {
@@ -332,8 +327,10 @@ impl Link {
         let is_taken = broken.is_none() && in_flight.came.is_none();
         match &in_flight.kind {
             RequestKind::Stream(id) => match &in_flight.came {
-                Some(came) if broken.is_none() && !came.is_empty() && !self.is_over(id) => {
-                    let is_json = came != NO_JSON;
+                Some(came @ (NoResponse::OtherJson | NoResponse::Text))
+                    if broken.is_none() && !self.is_over(id) =>
+                {
+                    let is_json = *came == NoResponse::OtherJson;
                     let reason = UnknownReason::BadResponse { is_json };
                     self.out_of_stream(&id.clone(), Status::Unknown(reason));
                 }
@@ -351,7 +348,7 @@ impl Link {
             RequestKind::Reply(None) | RequestKind::TerminateSession => {}
             // An answer was due and did not come; where it did, the request was removed with it.
             _ => {
-                let why = in_flight.came.clone().or(broken);
+                let why = in_flight.came.as_ref().map(ToString::to_string).or(broken);
                 let why = why.unwrap_or_else(|| "no answer".to_owned());
                 self.short_failed(in_flight, why, None);
             }
@@ -399,7 +396,7 @@ impl Link {
                 self.reread_over(id, exchange);
                 continue;
             }
-            let why = in_flight.came.clone();
+            let why = in_flight.came.as_ref().map(ToString::to_string);
             let why = why.unwrap_or_else(|| "no response in time".to_owned());
             self.unanswered(&in_flight, why, false);
         }
@@ -423,7 +420,7 @@ fn over_the_cap(cap: usize) -> String {
 }
 
 /// What an event is that came where an answer was due; `None` for what may come beside one.
-fn no_answer(data: &str) -> Option<String> {
+fn no_answer(data: &str) -> Option<NoResponse> {
     let mut messages = protocol::decode(data);
     messages.retain(|message| !matches!(message, Incoming::Unreadable));
     let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
@@ -431,6 +428,9 @@ fn no_answer(data: &str) -> Option<String> {
         return None;
     }
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
-    let what = if is_json { OTHER_JSON } else { NO_JSON };
-    Some(what.to_owned())
+    Some(if is_json {
+        NoResponse::OtherJson
+    } else {
+        NoResponse::Text
+    })
 }

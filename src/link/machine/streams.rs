@@ -10,7 +10,7 @@ use crate::{
     },
     link::{
         ActiveTask, ExchangeId, Link, ReplayGap, StreamState,
-        in_flight::no_message,
+        in_flight::NoResponse,
         recovery::ReplayProbe,
         replay_gap::Held,
         stream_state::{ASK_AGAIN, Refused},
@@ -52,8 +52,8 @@ impl Link {
                 self.cancel_again(id);
             }
             StreamState::Calling(_) => {
-                if let Some(words) = no_message(body) {
-                    active.notice(now, words);
+                if let Some(came) = NoResponse::of_body(body) {
+                    active.notice(now, came.to_string());
                 }
                 let status = match body {
                     Body::Empty(status) => *status,
@@ -72,7 +72,8 @@ impl Link {
                 }
             }
             StreamState::Asking { .. } => {
-                let said = no_message(body).unwrap_or_default();
+                let came = NoResponse::of_body(body);
+                let said = came.map_or_else(String::new, |came| came.to_string());
                 self.close(exchange);
                 let meant = match body {
                     Body::Other { .. } => Refused::Page,

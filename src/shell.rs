@@ -8,7 +8,7 @@ mod services;
 mod tty;
 
 pub use open::{Opening, open};
-pub use services::{Export, ServiceOptions};
+pub use services::ServiceOptions;
 
 use std::{collections::VecDeque, future::Future, io, panic::AssertUnwindSafe, time::Duration};
 

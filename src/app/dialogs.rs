@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::domain::{Mono, ServerName, TaskId};
 
-use super::{CallForm, Field, FormField, QuestionForm, SaveContent, call::DraftKey};
+use super::{CallForm, Field, FormField, QuestionForm, call::DraftKey};
 use menu::Menu;
 
 /// A layer over the screen that gets the keys; the last one is on top.
@@ -78,14 +78,14 @@ pub enum Overlay {
     Filter(Field),
     /// The search line.
     Search(Field),
-    /// The path to save something to.
+    /// The path to save a part of a result to.
     SaveAs {
-        /// The path of the file, or of a directory for the files of several tasks.
+        /// The path of the file.
         field: Field,
-        /// The tasks.
-        tasks: Vec<TaskId>,
-        /// What to save.
-        what: SaveContent,
+        /// The task.
+        task: TaskId,
+        /// The index of the part.
+        part: usize,
     },
 }
 
@@ -102,7 +102,7 @@ impl Overlay {
     pub(super) fn is_about(&self, id: &TaskId) -> bool {
         match self {
             Self::Menu { menu, .. } => menu.is_about(id),
-            Self::SaveAs { tasks, .. } => tasks.contains(id),
+            Self::SaveAs { task, .. } => task == id,
             Self::Edit(form) => &form.task == id,
             Self::Question(form) => &form.task == id,
             _ => false,

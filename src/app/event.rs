@@ -170,15 +170,6 @@ pub enum Event {
     Failed(String),
 }
 
-/// What to write to a file for a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SaveContent {
-    /// One part of its result, by index.
-    Part(usize),
-    /// Its history as JSON.
-    Json,
-}
-
 /// Something that the shell must do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -210,12 +201,12 @@ pub enum Command {
     },
     /// Open an http or https page in the user's browser; the user has agreed.
     OpenPage(String),
-    /// Write something of a task to a new file; responds with [`Event::Succeeded`] or [`Event::Failed`].
-    Save {
+    /// Write a part of a result to a new file; responds with [`Event::Succeeded`] or [`Event::Failed`].
+    SavePart {
         /// The task.
         task: TaskId,
-        /// What to write.
-        what: SaveContent,
+        /// The index of the part.
+        part: usize,
         /// The path as the user typed it.
         path: String,
     },

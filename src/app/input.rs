@@ -145,7 +145,7 @@ fn overlay_key(state: &mut State, overlay: &mut Overlay, key: KeyPress) -> bool 
         Overlay::Palette { field, cursor } => palette_key(state, field, cursor, key),
         Overlay::Filter(field) => filter_key(state, field, key),
         Overlay::Search(field) => search_key(state, field, key),
-        Overlay::SaveAs { field, tasks, what } => save_key(state, field, tasks, *what, key),
+        Overlay::SaveAs { field, task, part } => save_key(state, field, (task, *part), key),
         Overlay::Call(form) => call_key(state, form, key),
         Overlay::Edit(form) => edit_key(state, form, key),
         Overlay::Question(form) => question_key(state, form, key),

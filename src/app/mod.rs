@@ -65,8 +65,8 @@ pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
-    Approval, Command, ConfigReread, Event, Exit, ExitNote, ExitWhen, Look, SaveContent,
-    ServerFindings, Settings, Setup, TerminalCommand,
+    Command, ConfigReread, Approval, Event, Exit, ExitNote, ExitWhen, Look, ServerFindings,
+    Settings, Setup, TerminalCommand,
 };
 pub use field::Field;
 pub use filter::Filter;

@@ -15,11 +15,12 @@ const COMMANDS: [(&str, &str); 5] = [
 ];
 
 /// The commands of the command line that the palette doesn't have.
-pub(super) const IN_A_SHELL: [&str; 13] = [
+pub(super) const IN_A_SHELL: [&str; 14] = [
     "clean",
     "completions",
     "demo",
     "doctor",
+    "export",
     "keeper",
     "logout",
     "man",

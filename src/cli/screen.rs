@@ -176,9 +176,7 @@ pub(super) fn show(
         asks: options.requests.clone(),
         services: ServiceOptions {
             demo_dir: options.is_demo.then(|| context.paths.demo_dir()),
-            export: super::export::for_screen,
             config_mark: context.config_mark,
-            given: super::export::cli_secrets(context),
             browser: Browser::find(None, variable),
         },
         notices,

@@ -28,9 +28,6 @@ pub enum ReadError {
     /// The part cannot be decoded.
     #[error(transparent)]
     Part(#[from] ContentError),
-    /// The task was deleted.
-    #[error("{0} is no longer in the session")]
-    NoTask(TaskId),
 }
 
 /// Reads what a screen asks for.

@@ -86,7 +86,7 @@ async fn show(opening: Opening) -> io::Result<Outcome> {
     }
     let session = Session::open(opening.engine);
     let services = opening.services;
-    let mut engine = SessionServices::new(session, paths, services, clock, is_remote);
+    let mut engine = SessionServices::new(session, paths, services, is_remote);
     for what in opening.asks {
         engine.ask_for_opening(what);
     }

@@ -8,19 +8,18 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use secrecy::SecretString;
 use tokio::sync::mpsc;
 
 use super::Services;
 use crate::{
-    app::{Command, Event, SaveContent},
+    app::{Command, Event},
     config::{self, FileMark, approval, import},
     domain::{
         RequestError, Saved, SavedRead, ServerName, ServerView, SessionEvent, SessionOutcome,
-        SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, Wall, decode_base64,
-        locked, text,
+        SessionRequest, SessionRequestId, SessionResponse, TaskId, TaskView, decode_base64, locked,
+        text,
     },
-    engine::{Clock, PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
+    engine::{PanicIn, ReadError, Session, Subscription, panic_if_told, read_saved},
     store::{ListFilter, Paths, Reader, StoreError, create_atomically},
     term::browser::Browser,
 };
@@ -33,9 +32,6 @@ const FIRST_READ: SessionRequestId = SessionRequestId::MAX / 2;
 
 /// Events of background work that may wait.
 const EVENTS_WAITING: usize = 16;
-
-/// Exports a task as of a time, without the given secrets and those that it finds.
-pub type Export = fn(&Paths, &TaskId, Wall, &[SecretString]) -> Result<String, ReadError>;
 
 /// What the session file shows before a driver answers.
 pub(super) fn saved(paths: &Paths) -> Event {
@@ -65,12 +61,8 @@ pub(super) fn saved(paths: &Paths) -> Event {
 pub struct ServiceOptions {
     /// Where the demo server keeps its data; only in the demo.
     pub demo_dir: Option<PathBuf>,
-    /// Exports a task as a page or as JSON. Only the command line can.
-    pub export: Export,
     /// The configuration file as it was when it was read.
     pub config_mark: FileMark,
-    /// The secrets of the command line, which exports leave out.
-    pub given: Vec<SecretString>,
     /// Opens pages, if there is a browser.
     pub browser: Option<Browser>,
 }
@@ -83,7 +75,6 @@ pub(super) struct SessionServices {
     options: ServiceOptions,
     /// The configuration file as it was last read. Each read holds it, so that reads follow one another.
     config_mark: Arc<Mutex<FileMark>>,
-    clock: Clock,
     sender: mpsc::Sender<Event>,
     receiver: mpsc::Receiver<Event>,
     received: Vec<Event>,
@@ -101,7 +92,6 @@ impl SessionServices {
         session: Session,
         paths: Paths,
         options: ServiceOptions,
-        clock: Clock,
         is_remote: bool,
     ) -> Self {
         let subscription = session.subscribe();
@@ -112,7 +102,6 @@ impl SessionServices {
             paths,
             config_mark: Arc::new(Mutex::new(options.config_mark)),
             options,
-            clock,
             sender,
             receiver,
             received: Vec::new(),
@@ -207,8 +196,6 @@ enum ServiceError {
     DamagedPart,
     #[error("could not write {}: {}", file.display(), text::os_error(error))]
     Write { file: PathBuf, error: io::Error },
-    #[error("the task is on another machine; use `longhaul export` there")]
-    OtherMachine,
 }
 
 /// Writes a block of a result to a file that must not exist. Returns the message for the user.
@@ -217,12 +204,7 @@ fn write_part(part: Saved, file: &Path) -> Result<String, ServiceError> {
         return Err(ReadError::NoPart.into());
     };
     let bytes = decode_base64(&base64).ok_or(ServiceError::DamagedPart)?;
-    write_new(file, &bytes)
-}
-
-/// Writes a file that must not exist. Returns the message for the user.
-fn write_new(file: &Path, bytes: &[u8]) -> Result<String, ServiceError> {
-    create_atomically(file, bytes).map_err(|error| ServiceError::Write {
+    create_atomically(file, &bytes).map_err(|error| ServiceError::Write {
         file: file.to_owned(),
         error,
     })?;
@@ -276,7 +258,7 @@ impl Services for SessionServices {
             Command::ReadApproval(server) => self.approval(server, None),
             Command::Approve { server, digest } => self.approval(server, Some(digest)),
             Command::OpenPage(url) => self.open_page(url),
-            Command::Save { task, what, path } => self.save(&task, what, &path),
+            Command::SavePart { task, part, path } => self.save_part(task, part, &path),
             Command::Terminal(_) | Command::Quit(_) => {}
         }
         Vec::new()
@@ -318,34 +300,20 @@ impl SessionServices {
         });
     }
 
-    /// Writes part of a task to a new file; an event reports the outcome later.
-    fn save(&mut self, task: &TaskId, what: SaveContent, path: &str) {
+    /// Writes a block of a result to a new file; an event reports the outcome later.
+    fn save_part(&mut self, task: TaskId, part: usize, path: &str) {
         let file = match path.strip_prefix("~/") {
             Some(rest) => dirs::home_dir().unwrap_or_default().join(rest),
             None => PathBuf::from(path),
         };
         // An absolute path, so that the message helps anywhere.
         let file = std::path::absolute(&file).unwrap_or(file);
-        if let SaveContent::Part(part) = what {
-            let task = task.clone();
-            let read = SavedRead::Part { task, part };
-            if self.is_remote {
-                return self.ask_to_read(read, Some(file));
-            }
-            let paths = self.paths.clone();
-            return self
-                .in_background_with_message(move || write_part(read_saved(&paths, &read)?, &file));
+        let read = SavedRead::Part { task, part };
+        if self.is_remote {
+            return self.ask_to_read(read, Some(file));
         }
-        let (paths, task) = (self.paths.clone(), task.clone());
-        let (export, given) = (self.options.export, self.options.given.clone());
-        let (now, is_remote) = (self.clock.now().wall, self.is_remote);
-        self.in_background_with_message(move || {
-            if is_remote {
-                return Err(ServiceError::OtherMachine);
-            }
-            let text = export(&paths, &task, now, &given)?;
-            write_new(&file, text.as_bytes())
-        });
+        let paths = self.paths.clone();
+        self.in_background_with_message(move || write_part(read_saved(&paths, &read)?, &file));
     }
 
     /// Looks whether the configuration has changed, or reads it `force`; what it says now is an event later.

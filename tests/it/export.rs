@@ -7,9 +7,8 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use crate::support::pty::TestEnv;
 use crate::support::{
     program::{Ran, finish, program, run},
     server,
@@ -220,34 +219,4 @@ fn reports_a_missing_task_or_an_unwritable_path() {
     let nowhere = run(dir.path(), &["export", &id, "--out", "/dev/null/nowhere"]);
     assert_eq!(nowhere.code, Some(2), "{nowhere:#?}");
     assert!(nowhere.err.contains("could not write"), "{nowhere:#?}");
-}
-
-#[test]
-fn the_screen_exports_to_a_file_that_is_not_there_yet() {
-    let (dir, id) = called();
-    let file = dir.path().join("trace.json");
-    let env = TestEnv::at(dir.path().to_owned());
-    let mut screen = env.open(&["-H", "X-Key: canary-header"], (120, 36));
-    screen.wait_for("the name");
-    let mut save = |until: &str| {
-        screen.press("E");
-        screen.wait_for(&format!("export to: {id}.json"));
-        screen.press("\x15");
-        screen.press(file.to_str().unwrap());
-        screen.press("\r");
-        screen.wait_for(until);
-    };
-    save("saved");
-    let text = fs::read_to_string(&file).unwrap();
-    let trace: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(trace["task"]["id"], json!(id));
-    assert_eq!(trace["has_content"], json!(false));
-    for canary in CANARIES {
-        assert!(!text.contains(canary), "{canary} in {text}");
-    }
-    // What is there stays.
-    save("could not write");
-    assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    screen.press("q");
-    screen.end();
 }

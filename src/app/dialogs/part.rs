@@ -1,7 +1,7 @@
 //! What to do with a part of a result.
 
 use crate::{
-    app::{Dialog, Field, Menu, MenuAction, MenuItem, Overlay, ResultPart, SaveContent, State},
+    app::{Dialog, Field, Menu, MenuAction, MenuItem, Overlay, ResultPart, State},
     domain::{TaskId, UrlPreview},
 };
 
@@ -14,8 +14,8 @@ pub(in crate::app) fn open(state: &mut State, task: TaskId, part: &ResultPart) {
     }
     state.dialogs.stack.push(Overlay::SaveAs {
         field: Field::new(format!("{task}-{}.{}", part.number + 1, part.extension)),
-        tasks: vec![task],
-        what: SaveContent::Part(part.number),
+        task,
+        part: part.number,
     });
 }
 

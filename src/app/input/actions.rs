@@ -7,7 +7,7 @@ use super::{
         Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SearchStep, SortKey,
         State, TerminalCommand,
         availability::{part_here, why_not},
-        dialogs::{edit, inject_fault, part, question::open_question, save_as::ask_for_path},
+        dialogs::{edit, inject_fault, part, question::open_question},
         grouping::next_of,
         keymap::{Action, Binding},
         lanes,
@@ -245,7 +245,6 @@ fn open_layer(state: &mut State, action: Action) -> bool {
                 state.dialogs.open_menu(Menu::Copy(id));
             }
         }
-        Action::Export => ask_for_path(state, chosen(state)),
         Action::SaveOrOpenPart => {
             if let (Some(task), Some(part)) = (state.list.cursor.clone(), part_here(state).cloned())
             {

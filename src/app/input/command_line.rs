@@ -165,7 +165,6 @@ fn of_tasks(word: &str) -> Option<Action> {
         "answer" => Action::Answer,
         "edit" => Action::Edit,
         "copy" => Action::CopyMenu,
-        "export" => Action::Export,
         "print" => Action::Print,
         "again" | "rerun" => Action::RunAgain,
         _ => return None,
@@ -204,7 +203,7 @@ fn on_tasks(state: &mut State, word: &str, names: &[String]) -> Result<(), Typed
         }
     };
     let first = tasks.first().ok_or(TypedLineError::NoTask)?;
-    let is_of_marked = matches!(word, "pause" | "resume" | "cancel" | "rm" | "export");
+    let is_of_marked = matches!(word, "pause" | "resume" | "cancel" | "rm");
     if tasks.len() > 1 && !is_of_marked {
         return Err(TypedLineError::OneTask(word.to_owned()));
     }

@@ -47,7 +47,6 @@ pub enum Action {
     Edit,
     Answer,
     CopyMenu,
-    Export,
     Print,
     Forget,
     Undo,

@@ -80,7 +80,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::Forget, &["D"], TASK, "rm", "remove", "remove a task that isn't running (can be undone)").changes().of_task(),
     bind(Action::Undo, &["u"], TASK, "undo", "undo", "restore the task last removed on this screen").changes(),
     bind(Action::CopyMenu, &["y"], TASK, "copy", "copy", "copy to the clipboard").of_task(),
-    bind(Action::Export, &["E"], TASK, "export", "export", "export the task as JSON (asks for a file name)").of_task(),
     bind(Action::Print, &["Y"], TASK, "print", "print", "leave the screen and print this view as plain text, to select with the mouse").of_task(),
     bind(Action::Filter, &["/"], &[List], "filter", "filter", "filter: words, !word, status:failed, server:lab, tag:nightly"),
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),

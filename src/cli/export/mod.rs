@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 pub(in crate::cli) use self::redact::Exporter;
 use self::redact::Redaction;
 use crate::{
-    cli::{Context, environment::logins, json as documents},
-    config::{self, env_secret},
+    cli::{Context, json as documents},
+    config::env_secret,
     domain::{
-        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, TaskId,
-        Wall, server_url,
+        Attempt, HistoryEntry, HistoryEvent, LinkRecord, ProtocolVersion, Question, Task, Wall,
+        server_url,
     },
-    engine::ReadError,
-    store::{Lookup, Paths, Reader, StoreError},
+    store::{Reader, StoreError},
 };
 
 /// The version of the export format; new fields do not change it.
@@ -56,30 +55,6 @@ pub(super) fn cli_secrets(context: &Context<'_>) -> Vec<SecretString> {
     let headers = headers.map(|header| SecretString::from(header.value.clone()));
     let bearer = context.global.bearer_env.as_deref().and_then(env_secret);
     headers.chain(bearer).collect()
-}
-
-/// `export` for the screen: the text to write to a file.
-pub(super) fn for_screen(
-    paths: &Paths,
-    id: &TaskId,
-    now: Wall,
-    cli_secrets: &[SecretString],
-) -> Result<String, ReadError> {
-    // A configuration that cannot be read contains no secrets that were ever sent.
-    let config = config::read(config::path().as_deref()).unwrap_or_default();
-    let mut reader = Reader::open(paths)?;
-    let Lookup::One(task) = reader.task(id.as_str())? else {
-        return Err(ReadError::NoTask(id.clone()));
-    };
-    let exporter = Exporter {
-        logins: &logins(paths, Some(&config.defaults)),
-        servers: &config.servers,
-        cli_secrets,
-        has_content: false,
-        now,
-    };
-    let text = exporter.render(&mut reader, &task)?;
-    Ok(format!("{text}\n"))
 }
 
 fn task_json(task: &Task, result: Option<&str>, redaction: &Redaction) -> Value {

@@ -16,7 +16,7 @@ use ratatui::{
 
 use super::spans::fit;
 use crate::{
-    app::{Action, Overlay, SaveContent, State},
+    app::{Action, Overlay, State},
     domain::{NoticeLevel, Stamp, text},
     ui::{Region, Role, wrap::wrap},
 };
@@ -57,13 +57,8 @@ pub(super) fn prompt(region: &mut Region<'_>, state: &State) -> bool {
             typed::line(region, "search", field, "Enter searches  Esc cancels");
             true
         }
-        Some(Overlay::SaveAs { field, tasks, what }) => {
-            let label = match (tasks.len(), what) {
-                (1, SaveContent::Part(_)) => "save to".to_owned(),
-                (1, SaveContent::Json) => "export to".to_owned(),
-                (count, _) => format!("export {count} tasks to the directory"),
-            };
-            typed::line(region, &label, field, "Enter saves  Esc cancels");
+        Some(Overlay::SaveAs { field, .. }) => {
+            typed::line(region, "save to", field, "Enter saves  Esc cancels");
             true
         }
         _ => false,

@@ -1,7 +1,7 @@
 //! The result of a task: folding, searching, and what a large one costs.
 
 use longhaul::{
-    app::{Command, SaveContent, Tab, TerminalCommand},
+    app::{Command, Tab, TerminalCommand},
     domain::SavedRead,
 };
 
@@ -236,9 +236,9 @@ fn saves_a_part_to_the_chosen_path() {
     let task = id("c5b8yp");
     assert_eq!(
         sent(&screen),
-        [Command::Save {
+        [Command::SavePart {
             task,
-            what: SaveContent::Part(0),
+            part: 0,
             path
         }]
     );

@@ -1,7 +1,7 @@
 //! What keys say they did, to how many and where; and that the screen has one word for one thing.
 
 use longhaul::{
-    app::{Command, Event, Focus, Overlay, SaveContent, Tab, TerminalCommand},
+    app::{Command, Event, Focus, Tab, TerminalCommand},
     domain::{SessionRequest, Status, TaskId},
 };
 
@@ -134,45 +134,6 @@ fn the_palette_names_the_context_of_a_key() {
     assert!(!in_detail.contains("a in the detail"), "{in_detail}");
     let marks = line(&mut screen, "mark-all");
     assert!(marks.contains("(a in the list and most panes) "), "{marks}");
-}
-
-#[test]
-fn exports_a_task_to_the_chosen_file() {
-    let name = "q7m2xk.json";
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.todo.clear();
-    screen.keys("E");
-    assert!(screen.draw().contains("export to: q7m2xk.json"));
-    let typed = match screen.state.dialogs.stack.last() {
-        Some(Overlay::SaveAs { field, .. }) => field.text().to_owned(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(typed, name);
-    screen.keys("enter");
-    let save = Command::Save {
-        task: id("q7m2xk"),
-        what: SaveContent::Json,
-        path: name.to_owned(),
-    };
-    assert_eq!(screen.todo, [save]);
-    // What is marked is exported, each to a file of its own; one of them is folded away.
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.go_to("c5b8yp").keys("space");
-    screen.go_to("q7m2xk").keys("space .");
-    screen.todo.clear();
-    screen.keys("E");
-    assert!(screen.draw().contains("export 2 tasks to the directory: ."));
-    screen.type_in("/out").keys("enter");
-    let saves = ["c5b8yp", "q7m2xk"].map(|name| Command::Save {
-        task: id(name),
-        what: SaveContent::Json,
-        path: format!("./out/{name}.json"),
-    });
-    assert_eq!(screen.todo, saves);
-    assert!(screen.state.list.marks.is_empty());
-    let mut screen = Screen::morning(WIDE, colour());
-    screen.keys(":").type_in("export").keys("enter");
-    assert!(screen.draw().contains("export to: "));
 }
 
 #[test]

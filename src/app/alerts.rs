@@ -2,13 +2,10 @@
 
 use core::time::Duration;
 
-use crate::domain::{Mono, NotifyReason, OverallProgress, TaskId};
+use crate::domain::{Mono, NotifyReason, OverallProgress};
 
 /// Alerts closer together than this are combined into one.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
-
-/// How long a window without the focus waits, so that one with the focus announces first and stays quiet.
-const FOCUSED_FIRST: Duration = Duration::from_millis(300);
 
 /// Whether the terminal window has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +21,7 @@ pub(super) enum WindowFocus {
 
 /// A task that ended or needs the user.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alert {
-    pub(super) id: TaskId,
+pub(super) struct Alert {
     pub(super) occasion: NotifyReason,
     pub(super) message: String,
 }
@@ -33,9 +29,7 @@ pub struct Alert {
 /// Waiting alerts, and what was last shown outside the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AlertState {
-    /// The waiting alerts, and since when the first one waits.
-    waiting: Vec<Alert>,
-    waiting_since: Option<Mono>,
+    pub(super) waiting: Vec<Alert>,
     /// When alerts were last sent.
     sent_at: Option<Mono>,
     /// The title that was last set.
@@ -48,26 +42,15 @@ pub(super) struct AlertState {
 }
 
 impl AlertState {
-    pub(super) fn add(&mut self, alert: Alert, now: Mono) {
-        self.waiting_since.get_or_insert(now);
-        self.waiting.push(alert);
-    }
-
     /// When the waiting alerts are due.
-    pub(super) fn wake(&self, window: WindowFocus) -> Option<Mono> {
-        let since = self.waiting_since?;
-        let yields = match window {
-            WindowFocus::Focused => Duration::ZERO,
-            WindowFocus::Lost | WindowFocus::Unreported => FOCUSED_FIRST,
-        };
+    pub(super) fn due(&self) -> Option<Mono> {
         let apart = self.sent_at.map_or(Mono(0), |at| at.after(MIN_INTERVAL));
-        Some(apart.max(since.after(yields)))
+        (!self.waiting.is_empty()).then_some(apart)
     }
 
     /// Takes the waiting alerts, which are sent now.
     pub(super) fn take(&mut self, now: Mono) -> Vec<Alert> {
         self.sent_at = Some(now);
-        self.waiting_since = None;
         std::mem::take(&mut self.waiting)
     }
 }

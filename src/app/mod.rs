@@ -52,7 +52,6 @@ mod update;
 mod wake;
 
 pub use crate::domain::{ColorDepth, UserInput};
-pub use alerts::Alert;
 pub use availability::why_not;
 pub use away::away_lines;
 pub use call::{CallForm, FormErrors, Stage};
@@ -65,7 +64,7 @@ pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
 pub use event::{
-    Command, ConfigReread, Approval, Event, Exit, ExitNote, ExitWhen, Look, ServerFindings,
+    Approval, Command, ConfigReread, Event, Exit, ExitNote, ExitWhen, Look, ServerFindings,
     Settings, Setup, TerminalCommand,
 };
 pub use field::Field;

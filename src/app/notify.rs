@@ -3,16 +3,11 @@
 use core::time::Duration;
 
 use crate::{
-    app::{Group, RequestPurpose, TaskRow, WindowFocus},
-    domain::{
-        NoticeLevel, NotifyReason, OverallProgress, SessionOutcome, SessionRequest,
-        SessionResponse, Status, text, whole_percent,
-    },
+    app::{Group, TaskRow, WindowFocus},
+    domain::{NoticeLevel, NotifyReason, OverallProgress, Status, text, whole_percent},
 };
 
-use super::{
-    Counts, State, TerminalCommand, alerts::Alert, requests::request_for, server_needs::waits_for,
-};
+use super::{Counts, State, TerminalCommand, alerts::Alert, server_needs::waits_for};
 
 /// A terminal that never reports its focus counts as watched for this long after a key.
 const WATCHED_AFTER_KEY: Duration = Duration::from_secs(60);
@@ -36,35 +31,20 @@ pub(super) fn send_alerts(state: &mut State) {
     if state.exit.note.is_some() {
         return;
     }
-    let due = state.alerts.wake(state.window);
-    if due.is_some_and(|due| due <= now.mono) {
+    if state.alerts.due().is_some_and(|due| due <= now.mono) {
         let alerts = state.alerts.take(now.mono);
-        let ids = alerts.iter().map(|alert| alert.id.clone()).collect();
-        let purpose = RequestPurpose::Announce(alerts);
-        let _ = request_for(state, SessionRequest::Announce(ids), purpose);
+        send(state, alerts);
     }
     set_title(state);
     show_progress(state);
 }
 
-/// Sends the alerts that are this screen's to announce.
-pub(super) fn on_announced(state: &mut State, mut alerts: Vec<Alert>, outcome: SessionOutcome) {
-    // Without an answer, it is unknown what other screens did, and one alert too many is better than none.
-    if let Ok(SessionResponse::Announce(ours)) = outcome {
-        alerts.retain(|alert| ours.contains(&alert.id));
-    }
-    send(state, alerts);
-}
-
-/// Rings and notifies for the alerts that no other screen has announced; their most important one gives the words.
+/// Rings and notifies for the alerts; their most important one gives the words.
 fn send(state: &mut State, alerts: Vec<Alert>) {
     let more = alerts.len().saturating_sub(1);
     // The first one of the highest importance.
     let first = alerts.into_iter().rev().max_by_key(|alert| alert.occasion);
-    let Some(Alert {
-        occasion, message, ..
-    }) = first
-    else {
+    let Some(Alert { occasion, message }) = first else {
         return;
     };
     let notify = state.setup.settings.notify;
@@ -118,7 +98,7 @@ pub(super) fn announce(state: &mut State, task_row: &TaskRow, before: (Group, St
     if !has_changed && !needs_you {
         return;
     }
-    let id = task.id.clone();
+    let id = &task.id;
     // As in the list: with the argument that tells it apart from others.
     let title = state.whole_label(task_row);
     let message = match &task.status {
@@ -160,12 +140,7 @@ pub(super) fn announce(state: &mut State, task_row: &TaskRow, before: (Group, St
         state.show_toast(level, &message);
     }
     if let Some(occasion) = occasion {
-        let alert = Alert {
-            id,
-            occasion,
-            message,
-        };
-        state.alerts.add(alert, state.now().mono);
+        state.alerts.waiting.push(Alert { occasion, message });
     }
 }
 

@@ -9,7 +9,6 @@ use super::{
     CallForm, Menu, Overlay, Pane, Stage, State, Tab,
     dialogs::{question::on_answer_saved, sign_in},
     input::moves::show_tab,
-    notify,
     requests::request_tools,
     select,
     session::RequestPurpose,
@@ -63,9 +62,6 @@ pub(super) fn on_response(state: &mut State, request: SessionRequestId, response
                 count => format!("imported {} from {server}", text::plural(count, "task")),
             };
             state.show_toast(NoticeLevel::Info, &message);
-        }
-        (RequestPurpose::Announce(alerts), outcome) => {
-            notify::on_announced(state, alerts, outcome);
         }
         (RequestPurpose::OfMarked(id), Err(error)) => {
             state.list.marks.insert(id);

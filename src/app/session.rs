@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{alerts::Alert, event::Command};
+use super::event::Command;
 use crate::domain::SessionDriver;
 use crate::domain::{ServerName, SessionRequestId, TaskId, Wall};
 
@@ -49,8 +49,6 @@ pub enum RequestPurpose {
     Adopt(ServerName),
     /// Start to sign in to this server.
     SignIn(ServerName),
-    /// Learn which of these alerts no other screen has announced.
-    Announce(Vec<Alert>),
 }
 
 /// The requests to the session, the ids that were made for them, and what else is to be done.

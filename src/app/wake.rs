@@ -40,7 +40,7 @@ pub fn next_wake(state: &State, now: Stamp) -> Option<Mono> {
             wakes.push(next_step(now.mono, FRAME_MS));
         }
     }
-    wakes.extend(state.alerts.wake(state.window));
+    wakes.extend(state.alerts.due());
     let refresh = &state.list.refresh;
     let after = |last: Option<Mono>| last.unwrap_or(now.mono).after(MIN_REORDER_INTERVAL);
     if let Some(key) = state.last_key

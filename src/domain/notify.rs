@@ -1,6 +1,6 @@
 //! Notifications outside the screen: bell, desktop, taskbar, window title and the user's hook command.
 
-use super::{Connectivity, Status, Task, TaskView};
+use super::{Status, Task};
 
 /// Why the user should be notified about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -16,15 +16,6 @@ impl NotifyReason {
     /// The value of `LONGHAUL_EVENT` for the hook command.
     pub fn label(self) -> &'static str {
         self.into()
-    }
-}
-
-impl TaskView {
-    /// Why to notify the user, considering connectivity too; `None` if nothing is needed.
-    pub fn notify_reason(&self) -> Option<NotifyReason> {
-        let needs_login = matches!(self.contact, Connectivity::NeedsLogin);
-        let of_task = self.task.notify_reason();
-        of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou))
     }
 }
 

@@ -44,9 +44,6 @@ pub enum SessionRequest {
     Unforget(TaskId),
     /// Note that the user has seen that a task settled.
     Seen(TaskId),
-    /// Ask which of these tasks, which ended or need the user, this screen has to announce by bell or notification. Each
-    /// occasion is granted to one screen.
-    Announce(Vec<TaskId>),
     /// Change a task's name, note or limits.
     Edit {
         /// The task.
@@ -266,8 +263,6 @@ pub enum SessionResponse {
     Tools(Vec<Tool>),
     /// The tasks that were imported.
     Adopted(Vec<TaskId>),
-    /// The tasks that the screen has to announce.
-    Announce(Vec<TaskId>),
     /// What was read from the session file.
     Read(Saved),
     /// How a server introduces itself.

@@ -145,7 +145,10 @@ impl Hooks {
         } else if view.contact == Connectivity::NeedsLogin {
             new += usize::from(self.seen.insert(sign_in) && !is_first);
         }
-        let reason = view.notify_reason().filter(|it| self.on.includes(*it));
+        let needs_login = view.contact == Connectivity::NeedsLogin;
+        let of_task = task.notify_reason();
+        let reason = of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou));
+        let reason = reason.filter(|it| self.on.includes(*it));
         if let Some(reason) = reason {
             for _ in 0..new {
                 // The thread ends only with this process.

@@ -16,9 +16,9 @@ use super::{
     stream_state::{ASK_AGAIN, HALF_OPEN_AFTER, HEAD_BEFORE_ANSWER, StreamState},
 };
 use crate::domain::{
-    Attempt, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent, IfCut,
-    LostReason, Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId, Stamp,
-    Status, Task, TaskError, TaskErrorKind, TaskId, TaskKind, Wall, text,
+    Attempt, ControlKind, ControlRequest, Era, EventId, HistoryEntry, HistoryEvent, LostReason,
+    Mono, Phase, ProtocolVersion, Question, QuestionSource, SessionRequestId, Stamp, Status, Task,
+    TaskError, TaskErrorKind, TaskId, TaskKind, Wall, text,
 };
 use crate::protocol::HttpError;
 

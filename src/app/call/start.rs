@@ -8,7 +8,7 @@ use crate::{
         CallForm, Field, FormField, Stage, State, TypedArgument, form::InitialValue,
         typed_line::TypedCall,
     },
-    domain::{ServerName, Task, TaskId, has_large_integer, server_url},
+    domain::{ServerName, Task, has_large_integer, server_url},
 };
 
 use super::display;

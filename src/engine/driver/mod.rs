@@ -1,6 +1,5 @@
 //! The driver: one loop that owns every link of the session, its exchanges and its saves.
 
-mod announcements;
 mod callers;
 mod configuring;
 mod leaving;
@@ -25,7 +24,6 @@ use crate::{
     },
     engine::{
         driver::{
-            announcements::Announcements,
             configuring::Configured,
             lifetime::Lifetime,
             proxies::Proxies,
@@ -243,7 +241,6 @@ impl<'d> Driver<'d> {
                 at: now.mono,
                 arrivals: 0,
             },
-            announcements: Announcements::default(),
             proxies: Proxies::new(now.mono),
         }
     }
@@ -428,7 +425,6 @@ impl Driver<'_> {
                 if let Some(hooks) = &mut self.hooks {
                     hooks.look_at(&view);
                 }
-                self.announcements.look_at(&view);
                 self.snapshots.publish(SessionEvent::Task(view));
             }
             for id in linked.link.take_erased() {

@@ -151,10 +151,6 @@ impl Driver<'_> {
             SessionRequest::Trace { server, is_on } => {
                 Route::Answer(self.trace(server.as_ref(), *is_on)?)
             }
-            SessionRequest::Announce(tasks) => {
-                let ours = self.announcements.claim(tasks, self.snapshots);
-                Route::Answer(SessionResponse::Announce(ours))
-            }
             SessionRequest::Introduce { server, host } => {
                 self.introduce_host(server, host, from, now);
                 Route::Link(self.to_ask(from, server)?)

@@ -16,7 +16,6 @@ use crate::{
     },
     engine::{
         clock::Clock,
-        driver::announcements::Announcements,
         driver::lifetime::Lifetime,
         driver::proxies::Proxies,
         hook::Hooks,
@@ -177,7 +176,6 @@ pub(super) struct Driver<'d> {
     pub(super) is_leaving: bool,
     pub(super) sign_in: SignIns<'d>,
     pub(super) publishing: Publishing,
-    pub(super) announcements: Announcements,
     pub(super) proxies: Proxies,
 }
 

@@ -114,7 +114,6 @@ impl Link {
             SessionRequest::Respond { id, outcome, .. } => self.respond_of_host(&id, &outcome),
             // The driver carries these out, or `asked` has done it. Named, so that a new request is not accepted unseen.
             SessionRequest::Seen(_)
-            | SessionRequest::Announce(_)
             | SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
             | SessionRequest::Calls { .. }

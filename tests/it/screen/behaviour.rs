@@ -1673,27 +1673,6 @@ fn sends_no_notification_while_focused() {
 }
 
 #[test]
-fn leaves_to_another_screen_what_it_has_announced() {
-    for is_announced in [false, true] {
-        let mut screen = Screen::morning(WIDE, colour());
-        screen.event(Event::Input(UserInput::FocusLost));
-        screen.wait(5_000);
-        screen.todo.clear();
-        screen.is_announced = is_announced;
-        let mut view = morning().remove(3);
-        view.task.status = Status::InputRequired;
-        screen.news(view).wait(300);
-        assert_eq!(
-            screen
-                .todo
-                .contains(&Command::Terminal(TerminalCommand::Bell)),
-            !is_announced
-        );
-        assert_eq!(notified(&screen).is_empty(), is_announced);
-    }
-}
-
-#[test]
 fn treats_the_user_as_away_without_focus_after_a_minute() {
     for (waited, is_told) in [(30_000, false), (90_000, true)] {
         let mut screen = Screen::morning(WIDE, colour());

@@ -530,8 +530,6 @@ pub(crate) struct Screen {
     pub(crate) now: Stamp,
     pub(crate) size: (u16, u16),
     pub(crate) todo: Vec<Command>,
-    /// Whether another screen has announced everything already.
-    pub(crate) is_announced: bool,
 }
 
 impl Screen {
@@ -545,7 +543,6 @@ impl Screen {
             now: at(0),
             size,
             todo: Vec::new(),
-            is_announced: false,
         };
         screen.event(Event::Input(UserInput::Resize(size.0, size.1)));
         screen
@@ -593,15 +590,7 @@ impl Screen {
     }
 
     pub(crate) fn event(&mut self, event: Event) {
-        for command in update(&mut self.state, event, self.now) {
-            if let Command::Request(request, SessionRequest::Announce(ids)) = command {
-                let ours = if self.is_announced { Vec::new() } else { ids };
-                let outcome = Ok(SessionResponse::Announce(ours));
-                self.event(Event::Session(SessionEvent::Response { request, outcome }));
-            } else {
-                self.todo.push(command);
-            }
-        }
+        self.todo.extend(update(&mut self.state, event, self.now));
     }
 
     pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {

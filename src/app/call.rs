@@ -84,8 +84,6 @@ pub struct CallForm {
     pub may_send_unchecked: bool,
     /// The user confirmed a repeat that may not be safe.
     pub is_confirmed: bool,
-    /// The earlier call whose arguments were filled in.
-    pub filled_from: Option<TaskId>,
     /// The id of the new task while it is being saved.
     pub sent: Option<TaskId>,
     /// The task that this call repeats.

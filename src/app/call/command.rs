@@ -2,21 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{
-    app::{CallForm, State},
-    domain::{ServerName, text},
-};
-
-impl CallForm {
-    /// The longhaul command for this call, or errors for unreadable values.
-    pub(super) fn command(&self, state: &State) -> Result<String, Vec<String>> {
-        let arguments = self.read()?;
-        let server = self.server.as_ref().map_or("", ServerName::as_str);
-        let name = self.name.text().trim();
-        let name = (!name.is_empty()).then_some(name);
-        Ok(command(state, server, &self.tool_name, &arguments, name))
-    }
-}
+use crate::{app::State, domain::text};
 
 /// The sanitized longhaul command for a call, quoted for a shell.
 pub(in crate::app) fn command(

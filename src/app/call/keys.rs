@@ -12,7 +12,7 @@ use crate::app::{
 
 use super::{
     drafts::{keep_draft, restore_draft},
-    send::{send, show_errors},
+    send::send,
 };
 
 /// Handles a key; returns `false` to close the form.
@@ -148,11 +148,6 @@ fn arguments_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool 
             back_to_tools(state, form);
         }
         Some(Action::Raw) => form.toggle_raw(),
-        Some(Action::Earlier) => fill_in_earlier(state, form),
-        Some(Action::CopyCommand) => match form.command(state) {
-            Ok(line) => state.copy(line),
-            Err(lines) => show_errors(form, lines, Vec::new()),
-        },
         Some(Action::Accept | Action::Send) => send(state, form, action == Some(Action::Send)),
         _ => type_argument(state, form, key),
     }
@@ -178,17 +173,6 @@ fn back_to_tools(state: &mut State, form: &mut CallForm) {
         && !state.tools.contains_key(&server)
     {
         request_tools(state, &server);
-    }
-}
-
-fn fill_in_earlier(state: &mut State, form: &mut CallForm) {
-    match form.fill_from_earlier(state) {
-        Some(id) => state.reply(format!("filled in the arguments of {id}")),
-        None if form.tool.is_none() => {
-            state.reply("the arguments of this tool aren't known yet");
-        }
-        None if form.filled_from.is_some() => state.reply("no earlier call to this tool"),
-        None => state.reply("this tool has not been called yet"),
     }
 }
 

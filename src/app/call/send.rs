@@ -22,7 +22,7 @@ pub(in crate::app) fn repeat(state: &mut State, is_unchecked: bool) {
 }
 
 /// Shows what is wrong and focuses it. If only the schema rejects the arguments, offers to send them anyway.
-pub(super) fn show_errors(form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<PathSegment>>) {
+fn show_errors(form: &mut CallForm, lines: Vec<String>, wrong: Vec<Vec<PathSegment>>) {
     form.may_send_unchecked = !wrong.is_empty();
     (form.errors, form.wrong) = (lines, wrong);
     form.focus_first_error();

@@ -1,6 +1,5 @@
 //! New forms, and what they take from the tools of a server and from earlier calls.
 
-use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -122,25 +121,22 @@ impl CallForm {
         self.set_typed(tool, given.unwrap_or_default(), missing);
     }
 
-    /// The arguments of the earlier call that were filled in, if these are still the same. They are sent as they are: a
+    /// The arguments of the repeated task, if these are still the same. They are sent as they are: a
     /// field leaves out `null` and control characters, and holds no number above 64 bits.
     pub(super) fn unedited(&self, state: &State, now: &Map<String, Value>) -> Option<String> {
-        let id = self.filled_from.as_ref().or(self.origin.as_ref())?;
-        let task = &state.task(id)?.view.task;
+        let task = &state.task(self.origin.as_ref()?)?.view.task;
         let then = if self.raw.is_some() {
             serde_json::from_str(&task.arguments).ok()?
         } else {
             let filled = Self::from_task(state, task, Vec::new());
             filled.arguments().ok()?.0
         };
-        let is_same = task.tool == self.tool_name && Some(&task.server) == self.server.as_ref();
-        (is_same && then == *now).then(|| task.arguments.clone())
+        (then == *now).then(|| task.arguments.clone())
     }
 
     /// Whether the form can't keep a whole number that was filled in or typed.
     pub(super) fn would_round(&self, state: &State) -> bool {
-        let from = self.filled_from.as_ref().or(self.origin.as_ref());
-        let from = from.and_then(|id| state.task(id));
+        let from = self.origin.as_ref().and_then(|id| state.task(id));
         let filled = from.map(|task_row| task_row.view.task.arguments.as_str());
         let typed = self
             .raw
@@ -148,32 +144,6 @@ impl CallForm {
             .chain(self.fields.iter().filter_map(FormField::json));
         let mut texts = filled.into_iter().chain(typed.map(Field::text));
         texts.any(has_large_integer)
-    }
-
-    /// Earlier calls of this tool on this server, newest first, without repeated arguments.
-    pub fn earlier<'s>(&self, state: &'s State) -> Vec<&'s Task> {
-        let tasks = state.tasks.values().map(|task_row| &task_row.view.task);
-        let is_same = |task: &&Task| {
-            Some(&task.server) == self.server.as_ref() && task.tool == self.tool_name
-        };
-        tasks
-            .filter(is_same)
-            .sorted_by_key(|task| std::cmp::Reverse((task.created_at, &task.id)))
-            .unique_by(|task| &task.arguments)
-            .collect()
-    }
-
-    /// Fills in the arguments of the next older call; returns `None` if there is none.
-    pub(in crate::app) fn fill_from_earlier(&mut self, state: &State) -> Option<TaskId> {
-        let earlier = self.earlier(state);
-        let of_now = self.filled_from.as_ref().or(self.origin.as_ref());
-        let index = of_now.and_then(|id| earlier.iter().position(|task| task.id == *id));
-        let task = earlier.get(index.map_or(0, |index| index + 1))?;
-        let given: Map<String, Value> = serde_json::from_str(&task.arguments).ok()?;
-        let tool = self.tool.clone()?;
-        self.set_tool(tool, &given, InitialValue::Omitted);
-        self.filled_from = Some(task.id.clone());
-        self.filled_from.clone()
     }
 }
 

@@ -74,8 +74,6 @@ pub enum Action {
     PreviousField,
     Send,
     Raw,
-    Earlier,
-    CopyCommand,
     OpenPage,
     CopyPage,
     PreviousChoice,

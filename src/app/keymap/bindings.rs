@@ -137,8 +137,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::NextChoice, &["right"], &[Form, Page], "", "other choice", "next choice"),
     bind(Action::Send, &["ctrl-s"], &[Form], "", "start", "send the form (in a question, press Tab first)"),
     bind(Action::Raw, &["ctrl-r"], &[Form], "", "as JSON", "switch between JSON and fields"),
-    bind(Action::Earlier, &["ctrl-p"], &[Form], "", "earlier", "fill in the arguments of this tool's last call; press again for the call before it"),
-    bind(Action::CopyCommand, &["ctrl-y"], &[Form], "", "copy command", "copy the call as a longhaul command"),
     bind(Action::OpenPage, &["o"], &[Page], "", "open", "open the page in your browser (asks first)"),
     bind(Action::CopyPage, &["y"], &[Page], "", "copy", "copy the URL to the clipboard"),
 ];

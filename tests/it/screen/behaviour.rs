@@ -2455,39 +2455,6 @@ fn keeps_tabs_and_line_ends_of_a_text() {
 }
 
 #[test]
-fn reuses_the_last_arguments_and_copies_a_call_as_a_command() {
-    let mut screen = Screen::morning(WIDE, colour());
-    screen
-        .keys("esc n enter")
-        .answer_tools()
-        .keys("enter ctrl-p");
-    assert!(
-        answer(&screen).contains("filled in the arguments of q7m2xk"),
-        "{}",
-        answer(&screen)
-    );
-    screen.todo.clear();
-    screen.keys("ctrl-y");
-    let [Command::Terminal(TerminalCommand::Copy(line))] = screen.todo.as_slice() else {
-        panic!("{:?}", screen.todo);
-    };
-    assert_eq!(
-        line,
-        "longhaul -s build-box call resumable_data_processing dataset_name=eu-2026 total_records:=50 batch_size:=5"
-    );
-    screen.keys("ctrl-p");
-    assert_eq!(answer(&screen), "no earlier call to this tool");
-    screen.todo.clear();
-    screen.keys("ctrl-s");
-    let calls = started(&mut screen);
-    assert_eq!(calls[0].origin, None, "a new call, not a repeat");
-    assert!(
-        calls[0].arguments.contains(r#""dataset_name":"eu-2026""#),
-        "{calls:?}"
-    );
-}
-
-#[test]
 fn finds_a_server_by_name_and_takes_other_text_as_a_url() {
     let mut screen = Screen::morning(WIDE, colour());
     let at = |screen: &Screen| match screen.state.dialogs.stack.last() {

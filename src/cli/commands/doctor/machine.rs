@@ -6,8 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use url::Url;
-
 use crate::{
     auth::AuthError,
     cli::{
@@ -16,10 +14,9 @@ use crate::{
         screen::capabilities,
     },
     config,
-    domain::{ColorDepth, DesktopProtocol, text},
+    domain::text,
     engine::ProcessRole,
     store::{DriverLock, Paths, Reader, StoreError},
-    term::{caps::NotificationSupport, osc::Multiplexer},
 };
 #[cfg(target_os = "linux")]
 use crate::{cli::environment::systemd, engine::AtLogout};
@@ -50,44 +47,11 @@ pub(super) fn terminal(context: &Context<'_>, checks: &mut Checks) {
             "set TERM to the type of your terminal, e.g. xterm-256color",
         );
     }
-    let colors = match capabilities.colour {
-        ColorDepth::Mono => "no colors; text and symbols carry the same information",
-        ColorDepth::Ansi16 => "16 colors",
-        ColorDepth::Ansi256 => "256 colors",
-        ColorDepth::Truecolor => "true color",
-    };
-    checks.ok(colors);
     if capabilities.is_unicode {
         checks.ok("UTF-8");
     } else {
         let message = "the locale is not UTF-8, so only ASCII is shown";
         checks.warning(message, "set LANG, e.g. to C.UTF-8");
-    }
-    notifications(context, capabilities.notifications, checks);
-}
-
-/// How the terminal can reach the user outside the screen.
-fn notifications(context: &Context<'_>, known: NotificationSupport, checks: &mut Checks) {
-    let aside = match &context.config {
-        Ok(config) => known.with_overrides(&config.notify),
-        Err(_) => known,
-    };
-    let desktop = match aside.desktop {
-        Some(DesktopProtocol::Osc9) => "notifications with OSC 9",
-        Some(DesktopProtocol::Osc777) => "notifications with OSC 777",
-        Some(DesktopProtocol::Osc99) => "notifications with OSC 99",
-        None => "no desktop notifications",
-    };
-    let mut message = format!("{desktop}; copying with OSC 52");
-    if aside.has_progress {
-        message += "; taskbar progress with OSC 9;4";
-    }
-    checks.ok(message);
-    if aside.multiplexer == (Multiplexer::Tmux { passthrough: false }) {
-        checks.warning(
-            "tmux blocks notifications and progress unless passthrough is allowed",
-            "run `tmux set -g allow-passthrough on`, and set tmux_passthrough = true in [notify] of the configuration",
-        );
     }
 }
 
@@ -311,37 +275,5 @@ fn integrity(paths: &Paths, checks: &mut Checks) {
         Ok(None) => checks.ok(format!("readable ({size}, too large to check for damage)")),
         Ok(Some(found)) if found.is_empty() => checks.ok(format!("intact ({size})")),
         Ok(Some(found)) => checks.wrong(format!("damaged: {}", found.join("; ")), next),
-    }
-}
-
-/// The proxy variables of the environment, without user names and passwords.
-pub(super) fn proxies(checks: &mut Checks) {
-    checks.about("proxy");
-    let mut is_any = false;
-    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
-        let value = [name.to_owned(), name.to_lowercase()]
-            .iter()
-            .find_map(|name| std::env::var_os(name)?.into_string().ok())
-            .filter(|value| !value.is_empty());
-        let Some(value) = value else {
-            continue;
-        };
-        is_any = true;
-        match Url::parse(&value) {
-            Ok(url) if url.has_host() => {
-                let host = url.host_str().unwrap_or_default();
-                let port = url.port_or_known_default();
-                let port = port.map_or(String::new(), |port| format!(":{port}"));
-                let message = format!("{name}={host}{port} (bypassed for this machine)");
-                checks.ok(message);
-            }
-            _ => checks.warning(
-                format!("{name} is not a URL"),
-                "write it as http://HOST:PORT, or unset it",
-            ),
-        }
-    }
-    if !is_any {
-        checks.ok("no HTTP proxy set in the environment");
     }
 }

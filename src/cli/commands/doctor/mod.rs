@@ -7,7 +7,7 @@ mod servers;
 use crate::cli::{
     CliResult, Context, code,
     commands::doctor::{
-        machine::{configuration, disk, files, keeper, logins, proxies, sessions, terminal},
+        machine::{configuration, disk, files, keeper, logins, sessions, terminal},
         report::{Checks, Severity, print},
         servers::servers,
     },
@@ -36,7 +36,6 @@ pub(in crate::cli) fn doctor(context: &mut Context<'_>, startup_errors: Vec<Stri
     keeper(context, &mut checks);
     sessions(context, &mut checks);
     logins(context, &mut checks);
-    proxies(&mut checks);
     servers(context, &mut checks);
     let mut severities = checks.all.iter().map(|check| check.severity);
     let is_wrong = severities.any(|severity| severity == Severity::Wrong);

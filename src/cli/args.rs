@@ -133,7 +133,7 @@ pub(super) enum CliCommand {
     Again(AgainArgs),
     /// List the tasks in the session (contacts no server).
     #[command(visible_alias = "ps")]
-    #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls --tool reindex --since 1d --json")))]
+    #[command(after_help = format!("{LS_STATES}\n\n{}", help("  longhaul ls\n  longhaul ls --status running --status paused\n  longhaul ls status:failed server:lab '!render'\n  longhaul ls tool:reindex --since 1d --json")))]
     Ls(LsArgs),
     /// Show the details of a task.
     #[command(after_help = help("  longhaul show q7m\n  longhaul show q7m --json"))]
@@ -186,7 +186,7 @@ pub(super) enum CliCommand {
     #[command(after_help = help("  longhaul edit q7m --name 'nightly reindex'\n  longhaul edit q7m --idle-timeout 10m --max-time off\n  longhaul edit q7m --note ''"))]
     Edit(EditArgs),
     /// Remove tasks from the list, without cancelling their calls (--undo can restore them within seven days).
-    #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m\n  longhaul rm --older-than 7d"))]
+    #[command(after_help = help("  longhaul rm q7m k3v\n  longhaul rm --undo q7m"))]
     Rm(RmArgs),
     /// Remove finished tasks from the list, except those whose results an agent has not collected.
     #[command(after_help = help("  longhaul clean\n  longhaul clean --older-than 7d\n  longhaul clean --keep 100"))]
@@ -421,9 +421,6 @@ pub(super) struct LsArgs {
     /// Only tasks with this tag.
     #[arg(long)]
     pub(super) tag: Option<String>,
-    /// Only calls to this tool.
-    #[arg(long)]
-    pub(super) tool: Option<String>,
     /// Only calls from this agent host (such as claude-code) through `longhaul proxy`.
     #[arg(long, value_name = "AGENT_HOST")]
     pub(super) from: Option<String>,
@@ -493,7 +490,7 @@ pub(super) struct WaitArgs {
 #[derive(Debug, Args)]
 pub(super) struct RmArgs {
     /// The tasks; a unique prefix of each id is enough.
-    #[arg(required_unless_present = "older_than")]
+    #[arg(required = true)]
     pub(super) ids: Vec<String>,
     /// Restore removed tasks.
     #[arg(long)]
@@ -501,9 +498,6 @@ pub(super) struct RmArgs {
     /// Don't ask, even if calls or results would be lost.
     #[arg(short, long)]
     pub(super) yes: bool,
-    /// All tasks that finished more than this long ago, e.g. 7d.
-    #[arg(long, value_name = "D", value_parser = text::parse_duration, conflicts_with_all = ["ids", "undo"])]
-    pub(super) older_than: Option<Duration>,
 }
 
 /// `clean`.

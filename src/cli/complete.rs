@@ -173,7 +173,7 @@ fn find_for(parent: &str, command: &str, argument: &str) -> Option<Find> {
             let tasks = finder.tasks().unwrap_or_default();
             Some(tasks.into_iter().chain(finder.servers()).collect())
         },
-        (_, "call" | "ls", "tool") => |finder, _| Some(finder.tools()),
+        (_, "call", "tool") => |finder, _| Some(finder.tools()),
         (_, "call" | "again", "pairs") => Finder::arguments,
         (_, "answer", "pairs") => Finder::fields,
         (_, "help" | "man", "command") => |_, _| {

@@ -107,7 +107,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
 
     let of = |words: &[&str]| ids(state, words);
     assert_eq!(of(&[]), [three.as_str(), two.as_str(), one.as_str()]);
-    assert_eq!(of(&["--tool", "get_forecast"]), [two.as_str()]);
+    assert_eq!(of(&["tool:get_forecast"]), [two.as_str()]);
     assert_eq!(
         of(&["--tag", "nightly", "--status", "done"]),
         [two.as_str(), one.as_str()]
@@ -138,11 +138,10 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
     wrong(&run(state, &["wait", "--tag", "weekly"]), "longhaul ls");
     wrong(&run(state, &["wait"]), "longhaul wait --tag TAG");
     wrong(&run(state, &["rm"]), "--help");
-    wrong(&run(state, &["rm", &one, "--older-than", "7d"]), "--help");
 
     // Nothing is as old as that; what runs is never meant.
     assert_eq!(
-        run(state, &["rm", "--older-than", "7d"]).out,
+        run(state, &["clean", "--older-than", "7d"]).out,
         "0 tasks removed\n"
     );
     let kept = run(state, &["clean", "--keep", "1", "--json"]).document();
@@ -151,7 +150,7 @@ fn tasks_are_found_waited_for_and_forgotten_by_what_they_are() {
         json!({"removed": [one], "kept": []}),
         "the newest stays"
     );
-    let gone = run(state, &["rm", "--older-than", "1ms"]);
+    let gone = run(state, &["clean", "--older-than", "1ms"]);
     assert_eq!(gone.out, "1 task removed\n", "{gone:#?}");
     assert_eq!(of(&[]), [three.as_str()]);
     let back = run(state, &["rm", "--undo", &one, &three, "--json"]).document();

@@ -112,7 +112,6 @@ impl Wanted<'_> {
             && (!ls.new || task.status.is_settled() && !task.end.is_seen)
             && (ls.tag.is_none() || task.tag == ls.tag)
             && (ls.from.as_ref().is_none_or(is_from))
-            && (ls.tool.as_ref().is_none_or(|tool| *tool == task.tool))
             && (self.since.is_none_or(|since| task.created_at >= since))
             && (self.servers.is_empty() || self.servers.contains(&&task.server))
     }

@@ -1,7 +1,5 @@
 //! `rm` and `clean`: removes tasks from the list.
 
-use std::time::Duration;
-
 use crate::{
     cli::{
         CliResult, Context,
@@ -16,9 +14,6 @@ use crate::{
 
 /// `rm`.
 pub(in crate::cli) fn rm(context: &mut Context<'_>, rm: &RmArgs) -> CliResult {
-    if let Some(older_than) = rm.older_than {
-        return forget_settled(context, Some(older_than), 0);
-    }
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let tasks = context.find_each(&mut reader, &rm.ids)?;
@@ -109,16 +104,6 @@ fn ids_of(tasks: &[Task]) -> Vec<&str> {
 
 /// `clean`.
 pub(in crate::cli) fn clean(context: &mut Context<'_>, clean: &CleanArgs) -> CliResult {
-    forget_settled(context, clean.older_than, clean.keep.unwrap_or(0))
-}
-
-/// Forgets the tasks that ended at least `older_than` ago, except the newest `keep` and those whose results agents have
-/// not collected.
-fn forget_settled(
-    context: &mut Context<'_>,
-    older_than: Option<Duration>,
-    keep: usize,
-) -> CliResult {
     context.may_act()?;
     let mut reader = context.reader_to_act()?;
     let now = context.clock.now().wall;
@@ -126,8 +111,9 @@ fn forget_settled(
     let mut tasks = reader.tasks(ListFilter::default())?;
     tasks.retain(|task| task.status.is_settled());
     tasks.sort_by_key(|task| std::cmp::Reverse(ended_at(task)));
-    tasks.drain(..keep.min(tasks.len()));
-    tasks.retain(|task| older_than.is_none_or(|older| now.since(ended_at(task)) >= older));
+    tasks.drain(..clean.keep.unwrap_or(0).min(tasks.len()));
+    let is_old = |task: &Task| (clean.older_than).is_none_or(|it| now.since(ended_at(task)) >= it);
+    tasks.retain(is_old);
     let (owed, tasks): (Vec<Task>, Vec<Task>) = tasks.into_iter().partition(|it| it.is_owed(now));
     request_each(context, &tasks, SessionRequest::Forget)?;
     if context.global.json {

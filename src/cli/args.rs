@@ -96,7 +96,6 @@ What is recorded:
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
-#[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) global: GlobalArgs,
@@ -209,9 +208,6 @@ pub(super) enum CliCommand {
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// Show help for a command.
-    #[command(after_help = help("  longhaul help call\n  longhaul help servers add"))]
-    Help(HelpArgs),
     /// Generate a shell completion script.
     #[command(after_help = help("  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul\n  longhaul completions zsh > ~/.zfunc/_longhaul\n  longhaul completions fish > ~/.config/fish/completions/longhaul.fish\n  longhaul completions powershell >> ~/.config/powershell/profile.ps1"))]
     Completions {
@@ -258,24 +254,6 @@ pub(super) enum CliCommand {
     /// Show where the files of this session are.
     #[command(after_help = help("  longhaul paths\n  longhaul --session nightly paths --json"))]
     Paths,
-}
-
-/// `help`.
-#[derive(Debug, Args)]
-pub(super) struct HelpArgs {
-    /// The command [default: all commands]
-    pub(super) command: Vec<String>,
-}
-
-impl HelpArgs {
-    /// The equivalent command line, `longhaul COMMAND --help`.
-    pub(super) fn as_help_flag(&self) -> Vec<&str> {
-        let names = self.command.iter().map(String::as_str);
-        std::iter::once("longhaul")
-            .chain(names)
-            .chain(["--help"])
-            .collect()
-    }
 }
 
 /// `edit`.
@@ -519,7 +497,6 @@ pub(super) fn offered(command: &Command) -> Command {
     let is_shown = |argument: &&Arg| !argument.is_hide_set();
     let commands = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut shown = Command::new(command.get_name().to_owned())
-        .disable_help_subcommand(true)
         .visible_aliases(command.get_visible_aliases().map(str::to_owned))
         .args(command.get_arguments().filter(is_shown).cloned())
         .subcommands(commands.map(offered));
@@ -570,7 +547,7 @@ mod tests {
 
     #[test]
     fn every_command_has_examples_that_parse() {
-        let mut root = Cli::command();
+        let mut root = Cli::command().disable_help_subcommand(true);
         root.build();
         let mut waiting: Vec<(Vec<String>, &clap::Command)> = vec![(Vec::new(), &root)];
         let mut count = 0;

@@ -176,7 +176,7 @@ fn find_for(parent: &str, command: &str, argument: &str) -> Option<Find> {
         (_, "call", "tool") => |finder, _| Some(finder.tools()),
         (_, "call" | "again", "pairs") => Finder::arguments,
         (_, "answer", "pairs") => Finder::fields,
-        (_, "help" | "man", "command") => |_, _| {
+        (_, "man", "command") => |_, _| {
             let about = |it: &Command| it.get_about().map_or(String::new(), ToString::to_string);
             let root = Cli::command();
             let all = root.get_subcommands().filter(|it| !it.is_hide_set());

@@ -72,11 +72,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Exi
         return ExitCode::from(code::OK);
     }
     let args: Vec<OsString> = args.into_iter().collect();
-    let help_of = |cli: Cli| match &cli.command {
-        Some(CliCommand::Help(help)) => Cli::try_parse_from(help.as_help_flag()),
-        _ => Ok(cli),
-    };
-    let cli = match Cli::try_parse_from(&args).and_then(help_of) {
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
             let is_error = error.use_stderr();
@@ -272,8 +268,6 @@ fn carry_out(
         CliCommand::Wrap(args) => commands::wrap::wrap(context, &args),
         CliCommand::Unwrap(args) => commands::wrap::unwrap(context, &args),
         CliCommand::Paths => commands::paths::paths(context),
-        // `run` has printed the help text already.
-        CliCommand::Help(_) => Ok(code::OK),
     }
 }
 

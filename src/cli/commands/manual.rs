@@ -32,7 +32,7 @@ pub(in crate::cli) fn completions(context: &mut Context<'_>, shell: Shell) -> Cl
 
 /// `man`.
 pub(in crate::cli) fn man(context: &mut Context<'_>, args: &ManArgs) -> CliResult {
-    let mut root = Cli::command();
+    let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     if let Some(dir) = &args.dir {
         return write_all(context, &root, dir);
@@ -77,7 +77,7 @@ fn write_all(context: &mut Context<'_>, root: &Command, dir: &Path) -> CliResult
 
 /// The file name and the roff text of a command's page.
 fn page(command: &Command) -> CliResult<(String, String)> {
-    let man = Man::new(command.clone().disable_help_subcommand(true))
+    let man = Man::new(command.clone())
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
         .manual("longhaul manual");
     let mut out = Vec::new();

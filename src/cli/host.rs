@@ -1,7 +1,6 @@
 //! `--host`: commands run on another machine through ssh, and the screen shows its session through a tunnel.
 
 use std::{
-    borrow::Cow,
     ffi::OsString,
     io::IsTerminal as _,
     process::{Command, Stdio},
@@ -13,7 +12,7 @@ use crate::{
         args::{CliCommand, GlobalArgs},
         code,
     },
-    config,
+    config::{self, Header},
     domain::text,
     engine::Host,
 };
@@ -30,8 +29,8 @@ const SSH_FAILED: i32 = 255;
 /// The exit code of a shell that does not find a command.
 const NOT_FOUND: i32 = 127;
 
-/// The environment variable that tells a longhaul by which name the user's machine reached it, for the commands in its
-/// messages.
+/// The environment variable that tells a longhaul by which name the user's machine reached it: for the commands in its
+/// messages, and so that it does not go on to a third machine.
 pub(super) const REACHED_AS: &str = "LONGHAUL_REACHED_AS";
 
 /// Directories that an ssh command often does not find, although the user's terminals do.
@@ -42,6 +41,9 @@ const HEARTBEAT: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveC
 
 /// The other machine whose session is used; `None` for this one.
 pub(super) fn host_of(global: &GlobalArgs, defaults: Option<&config::Defaults>) -> Option<String> {
+    if std::env::var_os(REACHED_AS).is_some() {
+        return None;
+    }
     let from_environment = || std::env::var_os(HOST)?.into_string().ok();
     let from_config = || defaults.and_then(|it| it.host.clone());
     let host = global.host.clone().or_else(from_environment);
@@ -77,9 +79,10 @@ fn checked(host: &str) -> CliResult<&str> {
 }
 
 /// Runs the same command line on another machine and returns its exit code.
-pub(super) fn run_there(host: &str, arguments: &[OsString]) -> CliResult {
+pub(super) fn run_there(host: &str, global: &GlobalArgs, arguments: &[OsString]) -> CliResult {
     let host = checked(host)?;
-    if has_header_value(arguments) {
+    let is_literal = |header: &Header| !header.value.contains("${");
+    if global.header.iter().any(is_literal) {
         return Err(CliError::usage(
             "-H with --host would show the value in the process lists of both machines; on that machine, set a variable and use \
              --bearer-env, or add the server there with the header in its configuration",
@@ -115,22 +118,10 @@ pub(super) fn run_there(host: &str, arguments: &[OsString]) -> CliResult {
     }
 }
 
-/// Whether a header is given with its value instead of a `${VARIABLE}`.
-fn has_header_value(arguments: &[OsString]) -> bool {
-    let words = arguments.iter().map(|it| it.to_string_lossy());
-    let words: Vec<_> = words.take_while(|word| word != "--").collect();
-    let before = std::iter::once("").chain(words.iter().map(AsRef::as_ref));
-    let is_value = |(word, before): (&Cow<'_, str>, &str)| {
-        let is_joined = word.starts_with("--header=") || word.starts_with("-H") && word.len() > 2;
-        (is_joined || matches!(before, "-H" | "--header")) && !word.contains("${")
-    };
-    words.iter().zip(before).any(is_value)
-}
-
-/// The far command for the remote shell, each argument in quotes. `--host=` keeps it from going on to a third machine.
+/// The far command for the remote shell, each argument in quotes.
 fn command_line(host: &str, arguments: &[OsString]) -> CliResult<String> {
     let name = quoted(&format!("{REACHED_AS}={host}"));
-    let mut line = format!("env {name} {MORE_PATHS} longhaul --host=");
+    let mut line = format!("env {name} {MORE_PATHS} longhaul");
     for argument in arguments {
         let argument = argument.to_str().ok_or_else(|| {
             CliError::usage("arguments for another machine must be UTF-8".to_owned())
@@ -144,26 +135,6 @@ fn command_line(host: &str, arguments: &[OsString]) -> CliResult<String> {
 /// A word in single quotes, as every shell reads it.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// The arguments without `--host` and its value.
-pub(super) fn without_host(arguments: &[OsString]) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_string_lossy();
-        if text == "--" {
-            kept.push(argument.clone());
-            kept.extend(rest.cloned());
-            break;
-        }
-        if text == "--host" {
-            rest.next();
-        } else if !text.starts_with("--host=") {
-            kept.push(argument.clone());
-        }
-    }
-    kept
 }
 
 /// The tunnel to a session on another machine. It asks for no password: a screen has no place for that.
@@ -193,33 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn finds_header_values() {
-        for (line, expected) in [
-            (&["-H", "A: b", "call"][..], true),
-            (&["-HA: b"], true),
-            (&["call", "--header=A: b"], true),
-            (&["-H", "A: ${B}"], false),
-            (&["servers", "add", "x", "--", "p", "-H", "y"], false),
-            (&["--host", "box", "ls"], false),
-        ] {
-            assert_eq!(has_header_value(&words(line)), expected, "{line:?}");
-        }
-    }
-
-    #[test]
-    fn leaves_out_the_host_and_nothing_else() {
-        let kept = without_host(&words(&["--host", "box", "ls", "--json"]));
-        assert_eq!(kept, words(&["ls", "--json"]));
-        let kept = without_host(&words(&["ls", "--host=box", "x"]));
-        assert_eq!(kept, words(&["ls", "x"]));
-        let kept = without_host(&words(&["call", "t", "--", "--host", "x"]));
-        assert_eq!(kept, words(&["call", "t", "--", "--host", "x"]));
-    }
-
-    #[test]
     fn quotes_for_the_far_shell() {
         let line = command_line("box", &words(&["call", "t", "a=it's; $(rm -rf ~)"])).unwrap();
-        let end = r"longhaul --host= 'call' 't' 'a=it'\''s; $(rm -rf ~)'";
+        let end = r"longhaul 'call' 't' 'a=it'\''s; $(rm -rf ~)'";
         assert!(line.ends_with(end), "{line}");
     }
 

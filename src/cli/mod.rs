@@ -145,8 +145,8 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
     if let Some(host) = &host
         && !host::is_local(command.as_ref())
     {
-        let arguments = host::without_host(arguments.get(1..).unwrap_or_default());
-        return host::run_there(host, &arguments);
+        let arguments = arguments.get(1..).unwrap_or_default();
+        return host::run_there(host, &global, arguments);
     }
     let command_default = match &command {
         // The demo has its own session.

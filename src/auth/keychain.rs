@@ -75,15 +75,6 @@ pub enum KeychainError {
     /// The system's keychain reported an error.
     #[error("the keychain failed ({0})")]
     Failed(String),
-    /// The keychain refused access.
-    #[error("the keychain is locked or unavailable ({0})")]
-    NoAccess(String),
-    /// More than one entry matches.
-    #[error("the keychain has more than one key with this name")]
-    Ambiguous,
-    /// The entry is not text.
-    #[error("the keychain entry with this name is not a key")]
-    NotAKey,
     /// The file was encrypted elsewhere.
     #[error("this keychain does not have that key")]
     Missing,
@@ -239,12 +230,7 @@ fn store_key(name: &str, key: &SecretString) -> Result<SecretString, KeychainErr
 
 impl From<Error> for KeychainError {
     fn from(error: Error) -> Self {
-        match error {
-            Error::PlatformFailure(why) => Self::Failed(why.to_string()),
-            Error::NoStorageAccess(why) => Self::NoAccess(why.to_string()),
-            Error::Ambiguous(_) => Self::Ambiguous,
-            _ => Self::NotAKey,
-        }
+        Self::Failed(error.to_string())
     }
 }
 
@@ -300,7 +286,7 @@ mod tests {
     fn offers_a_locked_keychain_only_one_key() {
         let key = |text: &str| SecretString::from(text.to_owned());
         let keychain =
-            Keychain::with_answer("first", Err(KeychainError::NoAccess("locked".to_owned())));
+            Keychain::with_answer("first", Err(KeychainError::Failed("locked".to_owned())));
         let new_key = ("first".to_owned(), key("key"));
         keychain.inner.new_key.set(new_key).unwrap();
         for _ in 0..3 {

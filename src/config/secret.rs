@@ -5,20 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use url::Url;
 
-use crate::domain::is_variable;
-
-/// Parts of the names of headers, variables and parameters that hold secrets.
-const SECRET_NAME_PARTS: [&str; 9] = [
-    "auth",
-    "token",
-    "key",
-    "secret",
-    "passw",
-    "cookie",
-    "credential",
-    "session",
-    "signature",
-];
+use crate::domain::{is_credential_name, is_variable};
 
 /// The last words of variables and headers that hold secrets; `PWD` alone is a directory.
 const SECRET_LAST_WORDS: [&str; 3] = ["pass", "passphrase", "pwd"];
@@ -94,12 +81,6 @@ const PLACES: [&str; 8] = ["file", "path", "dir", "name", "id", "type", "env", "
 const PLAIN_VALUES: [&str; 8] = [
     "none", "basic", "bearer", "oauth", "oauth2", "env", "true", "false",
 ];
-
-/// Whether a header, variable or parameter with this name usually holds a secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
-}
 
 /// Whether any word of the text looks like a key or a token.
 pub(crate) fn looks_like_token(text: &str) -> bool {
@@ -227,7 +208,7 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let last = name.to_ascii_lowercase();
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();
     let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
-    has_literal(&literal) && (is_password || is_secret_name(name))
+    has_literal(&literal) && (is_password || is_credential_name(name))
         || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
         || has_password(value)
@@ -250,7 +231,9 @@ fn has_secret_pair(text: &str) -> bool {
     let mut parts = text.split([';', '&', '?', ',', ' ']);
     parts.any(|part| {
         let pair = part.split_once('=');
-        pair.is_some_and(|(name, value)| !value.trim().is_empty() && is_secret_name(name.trim()))
+        pair.is_some_and(|(name, value)| {
+            !value.trim().is_empty() && is_credential_name(name.trim())
+        })
     })
 }
 

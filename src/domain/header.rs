@@ -1,4 +1,4 @@
-//! Which headers users can set.
+//! Which headers users can set, and which names credentials have.
 
 use super::text::is_token;
 
@@ -17,6 +17,25 @@ const RESERVED: [&str; 12] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Parts of the names of headers, variables and parameters that hold secrets.
+const CREDENTIAL_NAME_PARTS: [&str; 9] = [
+    "auth",
+    "cookie",
+    "credential",
+    "key",
+    "passw",
+    "secret",
+    "session",
+    "signature",
+    "token",
+];
+
+/// Whether a header, variable or parameter with this name usually holds a secret.
+pub fn is_credential_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIAL_NAME_PARTS.iter().any(|part| name.contains(part))
+}
 
 /// Why a header can't be sent. Its value is not shown, because it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -67,7 +67,7 @@ pub use configure_error::ConfigureError;
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};
 pub use field_spec::FieldSpec;
-pub use header::{HeaderError, check_header};
+pub use header::{HeaderError, check_header, is_credential_name};
 pub use history::{HistoryEntry, HistoryEvent, HistoryLine};
 pub use ids::{EventId, ServerName, TaskId, is_task_id_prefix};
 pub use if_cut::{CutOutcome, CutReason, IfCut};

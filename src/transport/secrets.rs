@@ -40,7 +40,7 @@ use super::{
     json_text::{StringScanner, json_escaped, unescape_ascii},
     written,
 };
-use crate::domain::{decode_base64, replace_lone_surrogates, without_nan};
+use crate::domain::{decode_base64, is_credential_name, replace_lone_surrogates, without_nan};
 
 /// The start of a marker.
 const MARKER: &str = "[redacted:";
@@ -57,18 +57,7 @@ const MIN_KEY_WORD_BYTES: usize = 4;
 /// A word of this length is a key even without digits.
 const LONG_KEY_WORD_BYTES: usize = 20;
 
-/// Names that contain one of these are names of credentials.
-const CREDENTIAL_NAME_PARTS: [&str; 8] = [
-    "auth",
-    "cookie",
-    "credential",
-    "key",
-    "passw",
-    "secret",
-    "session",
-    "token",
-];
-/// Values of such headers that are not secrets.
+/// Values of headers with the name of a credential that are not secrets.
 const ORDINARY_VALUES: [&str; 8] = [
     "bearer",
     "default",
@@ -79,12 +68,6 @@ const ORDINARY_VALUES: [&str; 8] = [
     "required",
     "stateless",
 ];
-
-/// Whether a header or variable is named like a credential.
-pub(super) fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    CREDENTIAL_NAME_PARTS.iter().any(|part| name.contains(part))
-}
 
 /// The secrets of one server; cheap to clone.
 #[derive(Clone, Default)]
@@ -154,12 +137,12 @@ impl Secrets {
 
     /// Adds the value of a header or variable.
     pub fn add(&self, name: &str, value: &SecretString) {
-        self.add_value(name, value, is_credential(name));
+        self.add_value(name, value, is_credential_name(name));
     }
 
     /// Adds the value of a variable that the configuration refers to; using a variable marks it as a secret.
     pub fn add_variable(&self, name: &str, value: &SecretString) {
-        let is_secret = is_credential(name) || !is_path_or_url(value.expose_secret().trim());
+        let is_secret = is_credential_name(name) || !is_path_or_url(value.expose_secret().trim());
         self.add_value(name, value, is_secret);
     }
 

@@ -17,10 +17,11 @@ use reqwest::{StatusCode, header::HeaderMap};
 use serde::Deserialize;
 use url::Url;
 
-use super::secrets::{MAX_PATH_SEGMENT_BYTES, Secrets, is_credential};
+use super::secrets::{MAX_PATH_SEGMENT_BYTES, Secrets};
 use crate::{
     domain::{
-        Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall, locked, text,
+        Direction, EventId, ServerName, TaskId, TrafficEntry, TrafficKind, Wall,
+        is_credential_name, locked, text,
     },
     protocol::ExchangeEvent,
 };
@@ -350,7 +351,7 @@ impl ExchangeRecorder {
         let recorded = headers.iter().map(|(name, value)| {
             let name = name.as_str();
             // Last-Event-ID is marked as sensitive, but the events show the same id, with its secrets redacted.
-            let is_secret = is_credential(name) && !PUBLIC_HEADERS.contains(&name)
+            let is_secret = is_credential_name(name) && !PUBLIC_HEADERS.contains(&name)
                 || value.is_sensitive() && name != "last-event-id";
             let value = if is_secret {
                 REDACTED.to_owned()

@@ -7,8 +7,8 @@ use url::Url;
 use crate::{
     auth::Logins,
     cli::json::parsed,
-    config::{env_secret, is_secret_name, without_tokens},
-    domain::{LinkRecord, ServerConfig, Task, Wall},
+    config::{env_secret, without_tokens},
+    domain::{LinkRecord, ServerConfig, Task, Wall, is_credential_name},
     transport::searchable_forms,
 };
 
@@ -162,7 +162,7 @@ impl Redaction {
                 let member = |(name, value): (String, Value)| {
                     // In a schema, the member of such a name is a table that describes it, not a secret.
                     let is_secret =
-                        is_secret_name(&name) && (value.is_string() || value.is_number());
+                        is_credential_name(&name) && (value.is_string() || value.is_number());
                     let value = if is_secret {
                         Value::String(REDACTED.to_owned())
                     } else {

@@ -13,10 +13,13 @@ use super::{
 };
 use crate::{
     config::{
-        Endpoint, approval::variable_for, is_name, is_secret, is_secret_name, looks_like_token,
-        scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
+        Endpoint, approval::variable_for, is_name, is_secret, looks_like_token, scheme_of,
+        secret_argument, template_of, without_tokens, wrap::is_wrapped,
     },
-    domain::{HeaderError, Program, Template, check_header, is_variable, server_url, text},
+    domain::{
+        HeaderError, Program, Template, check_header, is_credential_name, is_variable, server_url,
+        text,
+    },
 };
 
 /// Variables that editors fill in themselves, although they look like environment variables.
@@ -486,7 +489,7 @@ fn parse_url(text: &str) -> Result<Url, SkipReason> {
     }
     let url = server_url::parse(text).map_err(SkipReason::Url)?;
     let is_key = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
-        is_secret_name(&name) || looks_like_token(&value)
+        is_credential_name(&name) || looks_like_token(&value)
     };
     let mut parts = url.path_segments().into_iter().flatten();
     if url.query_pairs().any(is_key) || parts.any(looks_like_token) {

@@ -34,8 +34,6 @@ pub struct ProgramState {
     pub unread_log: String,
     /// The last lines of its stderr.
     pub log: Vec<String>,
-    /// How many lines of its stdout were not messages.
-    pub stray_lines: u64,
 }
 
 /// The pipes of a running program.
@@ -114,7 +112,7 @@ pub(super) struct Suspension {
 #[derive(Debug, Default)]
 struct Parked {
     stdin: Option<OwnedFd>,
-    stdout: Option<(OwnedFd, Vec<u8>, u64)>,
+    stdout: Option<(OwnedFd, Vec<u8>)>,
     stderr: Option<(OwnedFd, Vec<u8>)>,
     has_no_stderr: bool,
 }
@@ -164,10 +162,10 @@ impl Suspension {
     }
 
     /// What the stopped tasks left; `None` unless all have stopped.
-    pub(super) fn capture(&self) -> Option<(ProgramPipes, Vec<u8>, u64, Vec<u8>)> {
+    pub(super) fn capture(&self) -> Option<(ProgramPipes, Vec<u8>, Vec<u8>)> {
         let parked = locked(&self.parked);
         let duplicate = |pipe: &OwnedFd| pipe.try_clone().ok();
-        let (stdout, unread, stray_lines) = parked.stdout.as_ref()?;
+        let (stdout, unread) = parked.stdout.as_ref()?;
         let (stderr, unread_log) = match &parked.stderr {
             Some((stderr, unread)) => (Some(duplicate(stderr)?), unread.clone()),
             None if parked.has_no_stderr => (None, Vec::new()),
@@ -178,7 +176,7 @@ impl Suspension {
             stdout: duplicate(stdout)?,
             stderr,
         };
-        Some((pipes, unread.clone(), *stray_lines, unread_log))
+        Some((pipes, unread.clone(), unread_log))
     }
 
     /// Completes when the tasks have to stop. Cancel-safe.
@@ -203,9 +201,9 @@ impl Suspension {
         self.stay().await;
     }
 
-    pub(super) async fn park_stdout(&self, stdout: BorrowedFd<'_>, unread: &[u8], stray: u64) {
+    pub(super) async fn park_stdout(&self, stdout: BorrowedFd<'_>, unread: &[u8]) {
         let stdout = stdout.try_clone_to_owned().ok();
-        locked(&self.parked).stdout = stdout.map(|stdout| (stdout, unread.to_vec(), stray));
+        locked(&self.parked).stdout = stdout.map(|stdout| (stdout, unread.to_vec()));
         self.stay().await;
     }
 

@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// Lines of stdout that are not messages and go to the log; any further ones are only counted.
-const REPORTED_STRAY_LINES: u64 = 20;
+/// Lines of stdout that are not messages and go to the log; any further ones are dropped.
+const LOGGED_STRAY_LINES: u8 = 20;
 
 /// A line that exceeds the cap is skipped until it is this many times as long; then the process is ended.
 const SKIPPED_CAPS: usize = 64;
@@ -47,8 +47,8 @@ pub(super) struct Output {
     pub(super) left_behind: Option<u64>,
     /// Whether stdout has been read to its end.
     pub(super) is_stdout_done: bool,
-    /// Lines that were not messages.
-    pub(super) stray_lines: u64,
+    /// How many lines that were not messages went to the log.
+    pub(super) stray_lines: u8,
     pub(super) redactor: Redactor,
     pub(super) recorder: ExchangeRecorder,
 }
@@ -109,7 +109,7 @@ impl Output {
                     if let Ok(line) = self.log_lines.try_recv() {
                         return ExchangeEvent::message(line);
                     }
-                    suspension.park_stdout(self.stdout.as_fd(), &self.read, self.stray_lines).await;
+                    suspension.park_stdout(self.stdout.as_fd(), &self.read).await;
                 }
                 read = self.stdout.read_buf(&mut self.read) => {
                     let read = read.unwrap_or(0) as u64;
@@ -166,13 +166,16 @@ impl Output {
         }
         self.recorder.line(Direction::Received, line);
         // Many programs print a banner when they start.
+        if self.stray_lines == LOGGED_STRAY_LINES {
+            return None;
+        }
         self.stray_lines += 1;
         let line = line.get(..LOG_LINE_BYTES).unwrap_or(line);
         let line = String::from_utf8_lossy(line);
         let line = self.redactor.text(&line);
         let message = format!("not a message: {line}");
-        (self.stray_lines <= REPORTED_STRAY_LINES)
-            .then(|| ExchangeEvent::message(log_notification("warning", "stdout", &message)))
+        let log = log_notification("warning", "stdout", &message);
+        Some(ExchangeEvent::message(log))
     }
 
     /// After the end of stdout: the remaining log lines, then why the process exited.
@@ -182,14 +185,7 @@ impl Output {
         if let Ok(line) = self.log_lines.try_recv() {
             return ExchangeEvent::message(line);
         }
-        let stray_lines = match self.stray_lines {
-            0 => String::new(),
-            1 => " (1 line on its stdout was not a message)".to_owned(),
-            count => format!(" ({count} lines on its stdout were not messages)"),
-        };
-        ExchangeEvent::Broken {
-            why: format!("{why}{stray_lines}"),
-        }
+        ExchangeEvent::Broken { why }
     }
 }
 

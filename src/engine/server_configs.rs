@@ -12,9 +12,6 @@ use crate::domain::{
     LinkRecord, ServerConfig, ServerConfigs, ServerName, Variables, server_url, text,
 };
 
-/// The maximum number of names in a sentence; the rest are counted.
-const LISTED: usize = 5;
-
 /// A server and the file that defines it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listed {
@@ -118,7 +115,6 @@ impl KnownConfigs {
                 change.gone.push(name);
             }
         }
-        let mut clashes: BTreeMap<String, Vec<ServerName>> = BTreeMap::new();
         for server in servers {
             let name = server.name.clone();
             let other = match self.listed.get(&name) {
@@ -132,7 +128,10 @@ impl KnownConfigs {
                 }
             };
             if let Some(other) = other {
-                clashes.entry(other).or_default().push(name);
+                let notice = clash(&file, &name, &other);
+                change.notices.push(notice.clone());
+                self.clashes
+                    .extend(from.map(|reader| (reader, name, notice)));
                 continue;
             }
             let listed = Listed {
@@ -142,16 +141,6 @@ impl KnownConfigs {
             let old = self.listed.insert(name.clone(), listed);
             let old = old.or_else(|| self.gone.remove(&name));
             change.told.push((name, old.map(|old| old.server)));
-        }
-        for (other, names) in clashes {
-            change.notices.push(clash(&file, &names, &other));
-            if let Some(reader) = from {
-                let one = |name: ServerName| {
-                    let words = clash(&file, std::slice::from_ref(&name), &other);
-                    (reader, name, words)
-                };
-                self.clashes.extend(names.into_iter().map(one));
-            }
         }
         change
     }
@@ -278,17 +267,11 @@ impl KnownConfigs {
     }
 }
 
-fn clash(file: &str, names: &[ServerName], other: &str) -> String {
-    let listed: Vec<&str> = names.iter().take(LISTED).map(ServerName::as_str).collect();
-    let more = match names.len().saturating_sub(LISTED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+fn clash(file: &str, name: &ServerName, other: &str) -> String {
     let pid = std::process::id();
     let words = format!(
-        "{}{more} in {file}: not used, because the process that runs this session's calls (process {pid}) has other servers of the same name, {other}; \
+        "{name} in {file}: not used, because the process that runs this session's calls (process {pid}) has another server of the same name, {other}; \
          rename yours, use one configuration for both (LONGHAUL_CONFIG), or use another --session",
-        listed.join(", "),
     );
     text::clean_line(&words).into_owned()
 }
@@ -334,7 +317,7 @@ mod tests {
             [(ServerName::new("new"), None)],
             "only what nobody had; the same is no clash"
         );
-        let [by_url, by_file] = change.notices.as_slice() else {
+        let [by_file, by_url] = change.notices.as_slice() else {
             panic!("{change:?}");
         };
         assert!(by_file.starts_with("lab in /b: not used") && by_file.contains("from /a"));

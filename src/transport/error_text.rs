@@ -8,7 +8,7 @@ use std::io;
 
 use rustls::CertificateError;
 
-use crate::protocol::ExchangeEvent;
+use crate::{domain::text, protocol::ExchangeEvent};
 
 /// Why no response head came: `Untrusted`, `NotSent` or `NoAnswer`.
 pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -> ExchangeEvent {
@@ -74,26 +74,21 @@ fn lost_response(error: &reqwest::Error) -> String {
 
 fn certificate_error(reason: &CertificateError, has_roots: bool) -> String {
     match reason {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired".to_owned()
-        }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "its certificate is not valid yet; check the system clock".to_owned()
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name".to_owned()
-        }
-        CertificateError::Revoked => "its certificate was revoked".to_owned(),
         CertificateError::UnknownIssuer if !has_roots => {
             "this system has no root certificates to verify it with".to_owned()
         }
         CertificateError::UnknownIssuer => {
             "this system does not trust the issuer of its certificate".to_owned()
         }
-        CertificateError::Other(_) => {
-            "its certificate was not accepted; it may be self-signed".to_owned()
+        // It may list every name that the certificate is for.
+        other => {
+            let why = other.to_string();
+            let why = text::truncate(&why, 200);
+            format!("its certificate was not accepted ({why})")
         }
-        other => format!("its certificate was not accepted ({other})"),
     }
 }
 

@@ -700,7 +700,7 @@ fn sends_nothing_to_a_server_with_an_untrusted_certificate() {
         (
             "https://evil.test/mcp",
             &trusted,
-            "its certificate is for another name",
+            "certificate not valid for name",
         ),
     ] {
         let state = tempfile::tempdir().unwrap();
@@ -732,7 +732,7 @@ fn sends_nothing_to_a_server_with_an_untrusted_certificate() {
         .env("HTTPS_PROXY", &through);
     let ran = finish(&mut command);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
-    let said = "has no valid certificate: its certificate is for another name";
+    let said = "has no valid certificate: its certificate was not accepted (certificate not valid";
     assert!(
         ran.out.contains(said) && !ran.out.contains("canary"),
         "{ran:#?}"

@@ -871,8 +871,10 @@ async fn a_certificate_for_another_name_is_untrusted() {
         if is_trusted {
             assert_eq!(arrivals, [opened(Body::Empty(202)), ExchangeEvent::Ended]);
         } else {
-            let why = "its certificate is for another name".to_owned();
-            assert_eq!(arrivals, [ExchangeEvent::Untrusted { why }]);
+            let [ExchangeEvent::Untrusted { why }] = arrivals.as_slice() else {
+                panic!("{arrivals:?}")
+            };
+            assert!(why.contains("certificate not valid for name"), "{why}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Thins out the saved progress of long tasks.
 
-use std::ops::Range;
-
 use rusqlite::{Transaction, params};
 
 use crate::{
@@ -22,9 +20,8 @@ const STEPS_LAST: u64 = 5000;
 /// Of those between, one in this many stays each time; of warnings and worse, one in this many goes.
 const STEPS_RATIO: u64 = 4;
 
-/// The most steps that one save adds to the middle, not counting warnings. Together with a quarter of those already there,
-/// the history stays within its limit.
-const STEPS_BETWEEN: u64 = 1500;
+/// The most entries of one chunk: only whole ones are thinned.
+const CHUNK: usize = 250;
 
 /// Entries that a server can send without limit.
 pub(super) fn is_step(entry: &HistoryEntry) -> bool {
@@ -34,164 +31,129 @@ pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     )
 }
 
-/// Whether an entry goes when the middle is thinned `times` times in a row; `offset` is its place there.
-fn goes(entry: &HistoryEntry, offset: u64, times: u32) -> bool {
+/// Whether an entry goes when the middle is thinned; `place` is its place in the history.
+fn goes(entry: &HistoryEntry, place: u64) -> bool {
     let is_loud =
         matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
-    let is_chosen = |time: u32| offset / STEPS_RATIO.pow(time) % STEPS_RATIO == STEPS_RATIO - 1;
-    if is_loud {
-        (0..times).any(is_chosen)
-    } else {
-        !(0..times).all(is_chosen)
+    is_step(entry) && (place % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
+}
+
+/// What stands for everything that was left out.
+fn mark(left_out: u64) -> HistoryEvent {
+    HistoryEvent::Status {
+        status: "running".to_owned(),
+        reason: Some(format!(
+            "{} between here and the newest were left out to keep the history small",
+            text::plural(left_out, "line")
+        )),
     }
 }
 
-/// How many times in a row new entries are thinned, so that a burst takes no more room than many small saves.
-fn times_over(total: u64) -> u32 {
-    let middle = total.saturating_sub(STEPS_FIRST + STEPS_LAST);
-    let (mut times, mut rest) = (1, middle / STEPS_RATIO);
-    while rest > STEPS_BETWEEN {
-        (times, rest) = (times + 1, rest / STEPS_RATIO);
-    }
-    times
-}
-
-/// A history whose middle is being thinned.
-struct Thinning {
-    /// Which steps and log lines are in the middle, counted from the beginning.
-    middle: Range<u64>,
-    dropped: u64,
-    mark: Option<HistoryEntry>,
-    mark_seq: Option<i64>,
-}
-
-impl Thinning {
-    /// What stays of a chunk, before and after the mark, so that seq increases from chunk to chunk. `start` is the
-    /// place of its first step or log line.
-    fn keep<'e>(
-        &mut self,
-        entries: &'e [HistoryEntry],
-        start: u64,
-        times: u32,
-    ) -> [Vec<&'e HistoryEntry>; 2] {
-        let mut step = start;
-        let mut kept = [Vec::new(), Vec::new()];
-        for entry in entries {
-            if is_step(entry) {
-                let here = step;
-                step += 1;
-                if self.middle.contains(&here) && goes(entry, here - self.middle.start, times) {
-                    self.dropped += 1;
-                    if self.mark.is_none() {
-                        self.mark_seq = Some(signed(entry.seq));
-                        self.mark = Some(entry.clone());
-                    }
-                    continue;
-                }
-            }
-            let is_behind = self.mark_seq.is_some_and(|seq| entry.seq > unsigned(seq));
-            let [before, behind] = &mut kept;
-            if is_behind { behind } else { before }.push(entry);
-        }
-        kept
-    }
-}
-
-/// Adds entries to a history that has `total` steps and log lines with them, removes most of those from its middle, and
-/// leaves a mark that says how many.
+/// Removes most steps and log lines from the middle of a history that has `total` of them until it is within its limit,
+/// and leaves a mark that says how many.
 ///
 /// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in
-/// proportion to what was added. The new entries are thinned before they are written, because a server can send a
-/// hundred thousand of them between two saves.
-pub(super) fn add_thinned(
+/// proportion to what was added.
+pub(super) fn thin(
     transaction: &Transaction<'_>,
     task: &str,
-    fresh: &[HistoryEntry],
-    total: u64,
+    mut total: u64,
 ) -> rusqlite::Result<()> {
-    let middle = STEPS_FIRST..total.saturating_sub(STEPS_LAST);
-    let (already, mark_seq): (i64, Option<i64>) = transaction
+    let (already, mut mark_seq): (i64, Option<i64>) = transaction
         .prepare_cached("SELECT left_out, mark_seq FROM history_size WHERE task = ?1")?
-        .query_row([task], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mark = match mark_seq {
-        Some(seq) => chunk(transaction, task, seq)?.and_then(|entries| entries.into_iter().next()),
-        None => None,
-    };
-    let mut thinning = Thinning {
-        middle,
-        dropped: 0,
-        mark,
-        mark_seq,
-    };
-    let sql = "SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq";
-    let chunks: Vec<(i64, i64)> = all(transaction, sql, [task], |row| row.try_into())?;
-    let mut place = 0_u64;
-    for (first_seq, steps) in chunks {
-        let start = place;
-        place += unsigned(steps);
-        if steps == 0 || place <= thinning.middle.start || start >= thinning.middle.end {
-            continue;
+        .query_row([task], |row| row.try_into())?;
+    let mut left_out = unsigned(already);
+    while total > STEPS_LIMIT {
+        let dropped = thin_once(transaction, task, total, &mut mark_seq)?;
+        if dropped == 0 {
+            // Corrupt chunks stay as they are and don't prevent other saves.
+            break;
         }
-        // A corrupt chunk is left as it is and does not prevent other saves.
-        let Some(entries) = chunk(transaction, task, first_seq)? else {
-            continue;
-        };
-        let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
-        execute(transaction, delete, params![task, first_seq])?;
-        // Once for each save; only new entries need more.
-        for part in thinning.keep(&entries, start, 1) {
-            insert_chunk(transaction, task, &part)?;
-        }
+        total = total.saturating_sub(dropped);
+        left_out += dropped;
     }
-    for part in thinning.keep(fresh, place, times_over(total)) {
-        insert_chunk(transaction, task, &part)?;
+    if let Some(seq) = mark_seq
+        && let Some(mut entries) = chunk(transaction, task, seq)?
+        && let Some(it) = entries.iter_mut().find(|it| signed(it.seq) == seq)
+    {
+        it.what = mark(left_out);
+        insert_chunk(transaction, task, &entries)?;
     }
-    let Thinning {
-        dropped,
-        mark,
-        mark_seq,
-        ..
-    } = thinning;
-    let left_out = unsigned(already) + dropped;
-    // The mark takes the place of the first entry that was left out.
-    if let Some(mut mark) = mark {
-        mark.event_id = None;
-        mark.what = HistoryEvent::Status {
-            status: "running".to_owned(),
-            reason: Some(format!(
-                "{} between here and the newest were left out to keep the history small",
-                text::plural(left_out, "line")
-            )),
-        };
-        insert_chunk(transaction, task, &[&mark])?;
-    }
-    let steps = signed(total.saturating_sub(dropped));
     execute(
         transaction,
         "UPDATE history_size SET steps = ?2, left_out = ?3, mark_seq = ?4 WHERE task = ?1",
-        params![task, steps, signed(left_out), mark_seq],
-    )?;
-    Ok(())
+        params![task, signed(total), signed(left_out), mark_seq],
+    )
+    .map(drop)
 }
 
-/// The entries of a chunk; `None` if it is not there, or corrupt.
+/// Thins the chunks that lie in the middle. The first entry that goes becomes the mark. Returns how many went.
+fn thin_once(
+    transaction: &Transaction<'_>,
+    task: &str,
+    total: u64,
+    mark_seq: &mut Option<i64>,
+) -> rusqlite::Result<u64> {
+    let sql = "SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq";
+    let chunks: Vec<(i64, i64)> = all(transaction, sql, [task], |row| row.try_into())?;
+    let (mut place, mut dropped) = (0_u64, 0);
+    for (first_seq, steps) in chunks {
+        let start = place;
+        place += unsigned(steps);
+        if steps == 0 || start < STEPS_FIRST || place > total.saturating_sub(STEPS_LAST) {
+            continue;
+        }
+        let Some(mut entries) = chunk(transaction, task, first_seq)? else {
+            continue;
+        };
+        let mut here = start;
+        entries.retain_mut(|entry| {
+            let is_gone = goes(entry, here);
+            here += u64::from(is_step(entry));
+            dropped += u64::from(is_gone);
+            let is_mark = is_gone && mark_seq.is_none();
+            if is_mark {
+                *mark_seq = Some(signed(entry.seq));
+                (entry.event_id, entry.what) = (None, mark(0));
+            }
+            is_mark || !is_gone
+        });
+        let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
+        execute(transaction, delete, params![task, first_seq])?;
+        insert_chunk(transaction, task, &entries)?;
+    }
+    Ok(dropped)
+}
+
+/// The entries of the chunk that an entry is in; `None` if it is corrupt.
 fn chunk(
     transaction: &Transaction<'_>,
     task: &str,
-    first_seq: i64,
+    seq: i64,
 ) -> rusqlite::Result<Option<Vec<HistoryEntry>>> {
-    let sql = "SELECT body FROM history WHERE task = ?1 AND first_seq = ?2";
-    let entries = first(transaction, sql, params![task, first_seq], |row| {
+    let sql = "SELECT body FROM history WHERE task = ?1 AND first_seq <= ?2 \
+               ORDER BY first_seq DESC LIMIT 1";
+    let entries = first(transaction, sql, params![task, seq], |row| {
         Ok(parse(row.get_ref(0)?.as_bytes()?).ok())
     })?;
     Ok(entries.flatten())
 }
 
-/// Writes the entries as one chunk, or nothing if there are none.
-pub(super) fn insert_chunk(
+/// Writes entries that a history does not have.
+pub(super) fn insert(
     transaction: &Transaction<'_>,
     task: &str,
-    entries: &[&HistoryEntry],
+    entries: &[HistoryEntry],
+) -> rusqlite::Result<()> {
+    let mut chunks = entries.chunks(CHUNK);
+    chunks.try_for_each(|chunk| insert_chunk(transaction, task, chunk))
+}
+
+/// Writes the entries as one chunk, or nothing if there are none.
+fn insert_chunk(
+    transaction: &Transaction<'_>,
+    task: &str,
+    entries: &[HistoryEntry],
 ) -> rusqlite::Result<()> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(());

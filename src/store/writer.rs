@@ -27,7 +27,7 @@ use crate::{
     store::{
         quarantine::{quarantine, set_aside_as},
         rows::{all, execute, first, json, parse, records, signed, unsigned},
-        thinning::{STEPS_LIMIT, add_thinned, insert_chunk, is_step},
+        thinning::{STEPS_LIMIT, insert, is_step, thin},
     },
 };
 
@@ -468,11 +468,11 @@ fn append(
              ON CONFLICT (task) DO UPDATE SET steps = steps + excluded.steps RETURNING steps",
         )?
         .query_row(params![task, signed(steps)], |row| row.get(0))?;
+    insert(transaction, task, fresh)?;
     if unsigned(total) > STEPS_LIMIT {
-        add_thinned(transaction, task, fresh, unsigned(total))
-    } else {
-        insert_chunk(transaction, task, &fresh.iter().collect::<Vec<_>>())
+        thin(transaction, task, unsigned(total))?;
     }
+    Ok(())
 }
 
 /// Classifies an error that occurred while opening.

@@ -50,6 +50,9 @@ pub struct HostProfile {
     pub name: String,
     /// `clientInfo.version`.
     pub version: String,
+    /// Its working directory, which servers don't see.
+    #[serde(default)]
+    pub directory: String,
     /// What it can do for a server.
     pub capabilities: HostCapabilities,
     /// Whether it is of the modern era, in which a host is asked something only during its own requests.
@@ -229,9 +232,13 @@ impl Caller {
 
     /// Whether a result was not collected in time.
     pub fn is_expired(&self, settled_at: Option<Wall>, now: Wall) -> bool {
+        self.delivered_at.is_none() && self.is_late(settled_at, now)
+    }
+
+    /// Whether it is too late to collect a result.
+    pub fn is_late(&self, settled_at: Option<Wall>, now: Wall) -> bool {
         let keep = Duration::from_millis(self.keep_ms);
-        let is_late = |settled_at: Wall| now.since(settled_at) > keep;
-        self.delivered_at.is_none() && settled_at.is_some_and(is_late)
+        settled_at.is_some_and(|settled_at| now.since(settled_at) > keep)
     }
 
     /// Whether it is this program in this directory.

@@ -488,6 +488,7 @@ impl Proxy {
             host: Box::new(HostProfile {
                 is_modern: self.host.is_modern,
                 log_level: self.host.log_level,
+                directory: self.options.directory.clone(),
                 ..self.host.profile.clone()
             }),
         }

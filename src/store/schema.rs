@@ -40,7 +40,7 @@ const MIGRATIONS: [&str; 2] = ["
         task TEXT PRIMARY KEY,
         json TEXT NOT NULL
     ) STRICT;
-    -- One row a flush: many entries in one body.
+    -- Each row has many entries in one body.
     CREATE TABLE history (
         task TEXT NOT NULL,
         first_seq INTEGER NOT NULL,

@@ -22,13 +22,12 @@ impl Driver<'_> {
     ) -> Option<TaskId> {
         let reader = from.filter(|_| !call.never_attaches)?;
         self.forget_gone_proxies();
+        self.publish_changes(now);
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
         (self.proxies).earlier(call, reader, self.snapshots, held, now.wall)
     }
 
     fn forget_gone_proxies(&mut self) {
-        // A link may have dropped a task whose end is not published yet.
-        self.publish_changes(self.clock.now());
         let holds = |id: &TaskId| self.links.iter().any(|linked| linked.link.holds(id));
         self.proxies.forget_gone(self.snapshots, holds);
     }
@@ -46,7 +45,7 @@ impl Driver<'_> {
 
     /// Updates the hosts of each link.
     pub(super) fn update_listening(&mut self, now: Stamp) {
-        self.proxies.forget_gone(self.snapshots);
+        self.forget_gone_proxies();
         for (server, key) in self.open.forwards_of_gone(self.snapshots) {
             if let Some(index) = self.index_of(&server) {
                 let reason = "the host has exited".to_owned();
@@ -121,7 +120,7 @@ impl Driver<'_> {
     /// Whether a proxy only ends its own wait with a cancel, because another session waits for the call too.
     pub(super) fn only_leaves(&mut self, id: &TaskId, from: Option<ReaderId>) -> bool {
         let reader = from.filter(|it| self.proxies.host(*it).is_some());
-        self.proxies.forget_gone(self.snapshots);
+        self.forget_gone_proxies();
         reader.is_some_and(|reader| self.proxies.leaves(id, reader))
     }
 
@@ -153,19 +152,16 @@ impl Driver<'_> {
         now: Stamp,
     ) -> SessionOutcome {
         self.publish_changes(now);
+        let shown = self.snapshots.task(id);
         // What is not saved yet is not published either.
-        let is_held = self.links.iter().any(|linked| linked.link.holds(id));
-        if !is_held && self.snapshots.task(id).is_none() {
+        let held = self.links.iter().find_map(|linked| linked.link.task(id));
+        let Some(task) = shown.as_ref().map(|view| &view.task).or(held) else {
             let words = format!("no task {id}; `longhaul ls --all` lists them");
             return Err(RequestError::Usage(words));
-        }
+        };
         if let Some(reader) = from {
             self.snapshots.follow(reader, id);
-            if waits {
-                self.proxies.collects(id, reader);
-            } else {
-                self.proxies.follows(id, reader);
-            }
+            self.proxies.follows(task, reader, waits);
         }
         Ok(SessionResponse::Accepted)
     }

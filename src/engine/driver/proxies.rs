@@ -127,28 +127,30 @@ impl Proxies {
         if call != id {
             self.repeated.insert(call.clone(), id.clone());
         }
-        self.collects(id, reader);
-        if let Some(callers) = self.callers.get_mut(id) {
-            callers.gave_up.remove(&reader);
-        }
-    }
-
-    /// A proxy waits for the result of a task.
-    pub(super) fn collects(&mut self, id: &TaskId, reader: ReaderId) {
         self.undelivered.insert(id.clone());
         let callers = self.callers.entry(id.clone()).or_default();
         callers.join(reader);
         callers.waiting.insert(reader);
+        callers.gave_up.remove(&reader);
     }
 
-    /// A proxy follows a task, because its host may still ask for the result.
-    pub(super) fn follows(&mut self, id: &TaskId, reader: ReaderId) {
-        if self.undelivered.contains(id) {
-            let callers = self.callers.entry(id.clone()).or_default();
-            callers.join(reader);
-            if !callers.waiting.contains(&reader) {
-                callers.gave_up.insert(reader);
-            }
+    /// A proxy `waits` for the result of a task, or only follows it, because its host may still ask for the result. It may
+    /// also be the task of another host.
+    pub(super) fn follows(&mut self, task: &Task, reader: ReaderId, waits: bool) {
+        let is_its = |host: &HostProfile| {
+            let caller = task.caller.as_deref();
+            caller.is_some_and(|caller| caller.is_host(&host.name, &host.directory))
+        };
+        let is_wanted = waits || self.undelivered.contains(&task.id);
+        if !is_wanted || !self.host(reader).is_some_and(is_its) {
+            return;
+        }
+        let callers = self.callers.entry(task.id.clone()).or_default();
+        callers.join(reader);
+        if waits {
+            callers.waiting.insert(reader);
+        } else if !callers.waiting.contains(&reader) {
+            callers.gave_up.insert(reader);
         }
     }
 
@@ -221,15 +223,18 @@ impl Proxies {
         self.listeners.values().map(|(server, _)| server)
     }
 
-    /// Forgets the proxies that have gone.
-    pub(super) fn forget_gone(&mut self, snapshots: &Snapshots) {
+    /// Forgets the proxies that have gone, and the tasks that no longer exist, or were refused; `holds` finds those that are
+    /// not published yet.
+    pub(super) fn forget_gone(&mut self, snapshots: &Snapshots, holds: impl Fn(&TaskId) -> bool) {
         let readers = snapshots.readers();
         self.listeners.retain(|reader, _| readers.contains(reader));
+        let exists = |id: &TaskId| snapshots.task(id).is_some() || holds(id);
+        self.undelivered.retain(&exists);
         let undelivered = &self.undelivered;
         self.callers.retain(|id, callers| {
             callers.forget_gone(&readers);
             let is_used = !callers.waiting.is_empty() || !callers.gave_up.is_empty();
-            is_used || callers.gone > 0 && undelivered.contains(id)
+            exists(id) && is_used || callers.gone > 0 && undelivered.contains(id)
         });
         self.repeated.retain(|_, id| undelivered.contains(id));
     }
@@ -271,8 +276,8 @@ impl Proxies {
         let arguments = canonical_arguments(&call.arguments);
         let is_same = |task: &Task| {
             let is_host = |other: &Caller| {
-                let is_expired = other.is_expired(task.end.settled_at, now);
-                caller.is_host(&other.host, &other.directory) && !is_expired
+                let is_late = other.is_late(task.end.settled_at, now);
+                caller.is_host(&other.host, &other.directory) && !is_late
             };
             task.server.shares_entry(&call.server)
                 && task.tool == call.tool
@@ -297,5 +302,103 @@ impl Proxies {
         });
         same.max_by_key(|(created, _)| *created)
             .map(|(_, id)| id.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        domain::{SessionEvent, Status, TaskView},
+        engine::snapshots::Subscription,
+    };
+
+    fn call(number: u64) -> NewCall {
+        let mut call = NewCall::new(
+            TaskId::from_bits(number),
+            ServerName::new("lab"),
+            "work".to_owned(),
+            "{}".to_owned(),
+        );
+        call.caller = Some(Box::new(Caller::of_test()));
+        call
+    }
+
+    /// Two proxies of one host, and the task of the first one's call.
+    fn shared_call() -> (Proxies, Arc<Snapshots>, [Subscription; 2], Task) {
+        let task = Task::new(Wall(0), call(1));
+        let (mut proxies, snapshots) = (Proxies::default(), Arc::<Snapshots>::default());
+        let readers = [snapshots.subscribe(), snapshots.subscribe()];
+        let host = HostProfile {
+            directory: Caller::of_test().directory,
+            ..Caller::of_test().profile()
+        };
+        for reader in &readers {
+            proxies.listens(&task.server, &host, reader.id);
+        }
+        proxies.calls(&task.id, &task.id, 0);
+        publish(&snapshots, &task);
+        (proxies, snapshots, readers, task)
+    }
+
+    fn publish(snapshots: &Snapshots, task: &Task) {
+        let view = TaskView::unwatched(task.clone(), None);
+        snapshots.publish(SessionEvent::Task(Arc::new(view)));
+    }
+
+    #[test]
+    fn a_foreign_host_that_asks_for_a_call_is_not_one_of_its_callers() {
+        let (mut proxies, _, _readers, task) = shared_call();
+        let mut host = Caller::of_test().profile();
+        for (directory, is_shared) in [("/elsewhere", false), ("/home/ada/app/", true)] {
+            directory.clone_into(&mut host.directory);
+            proxies.listens(&task.server, &host, 3);
+            proxies.follows(&task, 3, false);
+            assert_eq!(proxies.leaves(&task.id, 0), is_shared, "{directory}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_not_repeated_once_its_result_was_collected() {
+        let (mut proxies, snapshots, [first, second], task) = shared_call();
+        proxies.collected(&task.id, &Collected::Delivered, Some(first.id));
+        // The host asks for it once more, and exits.
+        proxies.follows(&task, first.id, true);
+        drop(first);
+        proxies.forget_gone(&snapshots, |_| false);
+        let earlier = proxies.earlier(&call(2), second.id, &snapshots, |_| None, Wall(0));
+        assert_eq!(earlier, None);
+    }
+
+    #[test]
+    fn a_refused_call_is_forgotten() {
+        let (mut proxies, snapshots, _readers, task) = shared_call();
+        snapshots.publish(SessionEvent::Erased(task.id.clone()));
+        proxies.forget_gone(&snapshots, |id| *id == task.id);
+        assert!(proxies.are_waiting());
+        proxies.forget_gone(&snapshots, |_| false);
+        assert!(!proxies.are_waiting());
+    }
+
+    #[test]
+    fn a_call_that_was_kept_too_long_is_not_repeated() {
+        let (mut proxies, snapshots, _readers, mut task) = shared_call();
+        let why = crate::domain::GaveUpReason::Ticket;
+        let gave_up = Collected::GaveUp { after_ms: 1, why };
+        proxies.collected(&task.id, &gave_up, Some(0));
+        // Another session of the host has collected the result.
+        proxies.collected(&task.id, &Collected::Delivered, Some(1));
+        task.status = Status::Completed;
+        task.end.settled_at = Some(Wall(0));
+        if let Some(caller) = &mut task.caller {
+            caller.delivered_at = Some(Wall(1));
+        }
+        publish(&snapshots, &task);
+        for (now, earlier) in [(Wall(60_000), Some(task.id)), (Wall(60_001), None)] {
+            let found = proxies.earlier(&call(2), 0, &snapshots, |_| None, now);
+            assert_eq!(found, earlier);
+        }
     }
 }

@@ -247,21 +247,13 @@ impl IfCut {
             _ if era == Some(Era::Modern) && attempt.last_value.is_none() => CutReason::MayBeTask,
             _ if era == Some(Era::Modern) => CutReason::ModernCall,
             _ if attempt.version == Some(ProtocolVersion::V20241105) => CutReason::HttpSse,
+            _ if attempt.cursors.is_session_gone => CutReason::SessionGone,
             _ if attempt.cursors.newest.is_some() => CutReason::EventStore,
             Phase::Open if task.resumability.stream == Some(false) => CutReason::NoEventIds,
             Phase::Open => CutReason::NoEventIdYet,
             _ => CutReason::NoResponseYet,
         };
         Some(reason.into())
-    }
-
-    /// The same without the MCP session of the stream.
-    #[must_use]
-    pub fn without_session(self) -> Self {
-        match self.reason {
-            CutReason::EventStore => CutReason::SessionGone.into(),
-            _ => self,
-        }
     }
 
     /// The same at `now`: an `until` in the past becomes [`CutReason::ExpiredTask`].

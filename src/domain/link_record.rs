@@ -274,4 +274,7 @@ pub struct Cursors {
     pub data: Option<EventId>,
     /// The id before `data`: a probe from here must replay `data`.
     pub before: Option<EventId>,
+    /// Whether the server no longer knows the MCP session in which the stream could be resumed.
+    #[serde(default)]
+    pub is_session_gone: bool,
 }

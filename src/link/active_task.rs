@@ -467,15 +467,6 @@ impl ActiveTask {
         (!has_way_back).then(|| self.activity.last_byte.mono.after(patience))
     }
 
-    /// What a cut would do to it. While a stream is open, the task does not show that its MCP session is gone.
-    pub(super) fn if_cut(&self) -> Option<IfCut> {
-        let if_cut = IfCut::of_task(&self.task)?;
-        Some(match self.detached {
-            Some(_) => if_cut.without_session(),
-            None => if_cut,
-        })
-    }
-
     /// Answers must be sent or checked again.
     pub(super) fn answers_wait(&mut self) {
         self.answers = AnswersDue::At(Mono(0));

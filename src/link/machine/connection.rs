@@ -351,6 +351,9 @@ impl Link {
                     let words =
                         format!("{reason}; only its open stream can still bring the result");
                     active.notice(self.now, words);
+                    if let Some(attempt) = active.attempt_mut() {
+                        attempt.cursors.is_session_gone = true;
+                    }
                     active.detached = Some(DetachedStream { until, reason });
                 }
                 continue;

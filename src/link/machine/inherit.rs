@@ -3,7 +3,7 @@
 //! The session file says most of it, as after a restart. But a server process keeps running, with what was sent to it.
 
 use crate::{
-    domain::{ControlKind, Phase, Stamp, TaskId},
+    domain::{ControlKind, IfCut, Phase, Stamp, TaskId},
     link::{
         ConnectionState, InFlight, Link, RequestKind, StreamState, active_task::PendingControl,
     },
@@ -43,7 +43,8 @@ impl Link {
     /// The calls that the next program could not continue: nothing leads back to them once their connection is closed.
     pub fn lost_if_passed_on(&self) -> Vec<TaskId> {
         self.tasks_where(|active| {
-            !self.has_process() && active.if_cut().is_some_and(|if_cut| if_cut.is_lost())
+            !self.has_process()
+                && IfCut::of_task(&active.task).is_some_and(|if_cut| if_cut.is_lost())
         })
     }
 

@@ -195,7 +195,11 @@ impl Link {
             is_unsettled && was_sent && IfCut::of_task(task).is_some_and(|it| it.is_lost())
         };
         for id in self.tasks_where(has_ended) {
-            let end = self.end_of(&id, ENDED_WITH_US);
+            let detached = self.tasks.get_mut(&id).and_then(|it| it.detached.take());
+            let end = match detached {
+                Some(detached) => Status::Lost(detached.reason),
+                None => self.end_of(&id, ENDED_WITH_US),
+            };
             self.out_of_stream(&id, end);
         }
     }

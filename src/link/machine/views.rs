@@ -1,7 +1,7 @@
 //! The snapshots of tasks and the server for user interfaces.
 
 use crate::{
-    domain::{Connectivity, LinkState, Mono, ServerView, Status, TaskId, TaskView},
+    domain::{Connectivity, IfCut, LinkState, Mono, ServerView, Status, TaskId, TaskView},
     link::{ActiveTask, ConnectionState, Link, StreamState, replies::AnswersDue},
 };
 
@@ -76,7 +76,7 @@ impl Link {
             views.push(TaskView {
                 task: active.task.clone(),
                 contact: self.contact(active),
-                if_cut: active.if_cut().map(|if_cut| if_cut.at(self.now.wall)),
+                if_cut: IfCut::of_task(&active.task).map(|if_cut| if_cut.at(self.now.wall)),
                 saved_seq: active.saving.saved_seq,
                 is_unsaved: self.saver.trouble.is_some(),
                 unsaved_why: self.saver.trouble.clone(),

@@ -93,6 +93,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                     newest: Some("s1_31".into()),
                     data: Some("s1_30".into()),
                     before: Some("s1_29".into()),
+                    is_session_gone: false,
                 },
                 retry_ms: Some(500),
                 last_value: Some(30.0),

@@ -1,5 +1,7 @@
 //! Silent streams with event ids: requested again on a new connection while the old one stays, and one 404 is not proof.
 
+use longhaul::domain::{CutReason, IfCut};
+
 use super::*;
 
 /// A call with one step, whose connection then brings nothing more.
@@ -311,6 +313,23 @@ fn a_call_that_waits_for_the_check_of_the_session_says_so() {
         matches!(contact, Some(Connectivity::Live { .. })),
         "{contact:?}"
     );
+}
+
+#[test]
+fn a_saved_call_shows_that_its_session_is_gone() {
+    let (mut bench, ..) = silent_after_step();
+    bench.start_as(TaskId::from_bits(1), "steps", Limits::default());
+    let (_, second, _) = bench.posts("tools/call").pop().unwrap();
+    bench.bring(second, refused_by_server(404));
+    bench.refuse_session(404);
+    assert_eq!(bench.status(), &Status::Running);
+    let saved = bench.rows.iter().rev().find_map(|row| match row {
+        Row::Task(task) if task.id == id() => Some(task),
+        _ => None,
+    });
+    let if_cut = IfCut::of_task(saved.unwrap());
+    assert_eq!(if_cut, Some(CutReason::SessionGone.into()));
+    assert_eq!(bench.view().if_cut, if_cut);
 }
 
 /// Refuses every GET, ping and `initialize` sent since as a proxy does that does not find its server.

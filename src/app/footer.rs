@@ -63,14 +63,7 @@ fn wanted(state: &State, scope: Scope) -> Vec<Action> {
         Scope::Tools if state.setup.readonly => vec![Do::FindTool, Do::Back],
         Scope::Tools => vec![Do::Open, Do::FindTool, Do::AddServer, Do::Back],
         Scope::Servers => on_servers(state),
-        Scope::Timeline => vec![
-            Do::Open,
-            Do::BackInTime,
-            Do::ForwardInTime,
-            Do::ZoomIn,
-            Do::ZoomOut,
-            Do::Back,
-        ],
+        Scope::Timeline => vec![Do::Open, Do::ZoomIn, Do::ZoomOut, Do::Back],
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.dialogs.stack.last() {

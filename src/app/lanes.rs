@@ -6,10 +6,7 @@ use crate::domain::{
     Connectivity, Milestone, Period, SavedRead, Stamp, Status, TaskId, Turn, Wall, periods,
 };
 
-use super::{
-    Command, Pane, PaneHeights, State, Tab, TaskRow,
-    timeline::{SPANS, before},
-};
+use super::{Command, Pane, PaneHeights, State, Tab, TaskRow, timeline::SPANS};
 
 /// Distances between two marks of the axis, in seconds.
 const STEPS: [i64; 14] = [
@@ -40,11 +37,8 @@ pub struct Lane<'s> {
 
 /// The tasks of all lanes, the oldest first: those that existed at some time in the window.
 fn lanes(state: &State, now: Wall) -> Vec<&TaskRow> {
-    let (begin, end) = state.timeline.window(now);
-    let is_in_window = |row: &&TaskRow| {
-        let task = &row.view.task;
-        task.created_at <= end && task.end.settled_at.is_none_or(|at| at >= begin)
-    };
+    let begin = state.timeline.begin(now);
+    let is_in_window = |row: &&TaskRow| (row.view.task.end.settled_at).is_none_or(|at| at >= begin);
     let mut lanes: Vec<&TaskRow> = state.kept_tasks().filter(is_in_window).collect();
     lanes.sort_by_key(|row| (row.view.task.created_at, row.view.task.id.clone()));
     lanes
@@ -116,7 +110,7 @@ fn milestones_of<'s>(state: &'s State, task: &TaskRow) -> &'s [Milestone] {
 
 /// The marks of the time axis over `columns` columns: each column with the label of its time.
 pub fn axis(state: &State, now: Stamp, columns: u16) -> Vec<(u16, String)> {
-    let (begin, end) = state.timeline.window(now.wall);
+    let (begin, end) = (state.timeline.begin(now.wall), now.wall);
     let seconds = i64::try_from(end.since(begin).as_secs()).unwrap_or(i64::MAX);
     let most = i64::from((columns / MARK_COLUMNS).max(1));
     let fits = |step: &i64| seconds / step <= most;
@@ -183,7 +177,7 @@ pub(super) fn open(state: &mut State) {
     }
 }
 
-/// Shows more or less time; the right edge stays.
+/// Shows more or less time.
 pub(super) fn zoom(state: &mut State, zooms_in: bool) {
     let timeline = &mut state.timeline;
     let zoom = timeline
@@ -194,24 +188,6 @@ pub(super) fn zoom(state: &mut State, zooms_in: bool) {
         state.reply(format!("the timeline can't zoom {way} further"));
     } else {
         timeline.zoom = zoom;
-    }
-}
-
-/// Moves a quarter of the window through time; the present is the right edge at most.
-pub(super) fn scroll(state: &mut State, is_back: bool) {
-    let now = state.now().wall;
-    let timeline = &mut state.timeline;
-    let (_, end) = timeline.window(now);
-    let quarter = timeline.span().0 / 4;
-    let end = if is_back {
-        before(end, quarter)
-    } else {
-        end.after(quarter)
-    };
-    let is_at_present = timeline.end.is_none();
-    timeline.end = Some(end).filter(|end| *end < now);
-    if !is_back && is_at_present {
-        state.reply("already at the current time");
     }
 }
 

@@ -29,8 +29,6 @@ pub struct Timeline {
     pub(super) zoom: usize,
     /// Whether the user or the first look has chosen the span.
     pub(super) is_zoomed: bool,
-    /// The right edge; `None` for the present.
-    pub end: Option<Wall>,
     pub(super) lives: BTreeMap<TaskId, Life>,
     /// When milestones were last requested.
     pub(super) asked_at: Option<Mono>,
@@ -51,14 +49,9 @@ impl Timeline {
         (Duration::from_secs(minutes * 60), label)
     }
 
-    /// The times at the left and the right edge.
-    pub fn window(&self, now: Wall) -> (Wall, Wall) {
-        let end = self.end.unwrap_or(now);
-        (before(end, self.span().0), end)
+    /// The time at the left edge; the right one is the present.
+    pub fn begin(&self, now: Wall) -> Wall {
+        let span = i64::try_from(self.span().0.as_millis()).unwrap_or(i64::MAX);
+        Wall(now.0.saturating_sub(span))
     }
-}
-
-pub(super) fn before(at: Wall, span: Duration) -> Wall {
-    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    Wall(at.0.saturating_sub(span))
 }

@@ -134,8 +134,6 @@ fn navigate(state: &mut State, action: Action) -> bool {
         Action::ShowTimeline => show(state, Pane::Timeline),
         Action::ZoomIn => lanes::zoom(state, true),
         Action::ZoomOut => lanes::zoom(state, false),
-        Action::BackInTime => lanes::scroll(state, true),
-        Action::ForwardInTime => lanes::scroll(state, false),
         _ => return false,
     }
     true

@@ -37,8 +37,6 @@ pub enum Action {
     ShowTimeline,
     ZoomIn,
     ZoomOut,
-    BackInTime,
-    ForwardInTime,
     NewCall,
     RunAgain,
     Pause,

@@ -106,8 +106,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::ShowTimeline, &["5"], PANES, "timeline", "timeline", "show the timeline: when each task ran, paused, asked a question or was disconnected"),
     bind(Action::Open, &["enter"], &[Timeline], "", "open", "open the task"),
     bind(Action::Back, &["esc"], &[Timeline], "", "back", "go back to the tasks"),
-    bind(Action::BackInTime, &["h", "left"], &[Timeline], "", "earlier", "go back in time"),
-    bind(Action::ForwardInTime, &["l", "right"], &[Timeline], "", "later", "go forward in time"),
     bind(Action::ZoomIn, &["+", "="], &[Timeline], "", "zoom in", "zoom in (shorter span)"),
     bind(Action::ZoomOut, &["-"], &[Timeline], "", "zoom out", "zoom out (longer span)"),
     bind(Action::AddServer, &["a"], &[Tools, Servers], "add", "add server", "add a server by URL (also in the servers pane)").changes(),

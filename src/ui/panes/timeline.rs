@@ -21,15 +21,10 @@ const LEAST_BAR: u16 = 20;
 /// Draws a title with the time shown, the axis, the lanes and a legend.
 pub(in crate::ui) fn timeline(region: &mut Region<'_>, state: &State, now: Stamp) {
     let theme = region.theme;
-    let (begin, end) = state.timeline.window(now.wall);
-    let until = if state.timeline.end.is_none() {
-        "now".to_owned()
-    } else {
-        state.clock_day(end)
-    };
+    let (begin, end) = (state.timeline.begin(now.wall), now.wall);
     let (span, from) = (state.timeline.span().1, state.clock_day(begin));
     let (lanes, above, below) = visible_lanes(state, now);
-    let mut shown = format!("  {span}: {from} to {until}");
+    let mut shown = format!("  {span}: {from} to now");
     if above + below > 0 {
         shown = format!("{shown}  {above} above, {below} below");
     }

@@ -3115,12 +3115,8 @@ fn the_timeline_reads_the_lanes_that_it_shows_and_opens_one() {
     assert!(screen.draw().contains("8 h: "), "{}", screen.draw());
     screen.keys("+");
     assert!(screen.draw().contains("3 h: "), "{}", screen.draw());
-    screen.keys("l");
-    assert!(screen.draw().contains("already at the current time"));
-    screen.keys("h");
-    assert!(!screen.draw().contains("to now"), "{}", screen.draw());
-    screen.keys("l -");
-    assert!(screen.draw().contains("to now"), "{}", screen.draw());
+    screen.keys("-");
+    assert!(screen.draw().contains("8 h: "), "{}", screen.draw());
 
     screen.keys("g enter");
     assert_eq!(screen.state.pane, Pane::Tasks);

@@ -158,8 +158,6 @@ pub enum Event {
     ApprovalRead(ServerName, Approval),
     /// The response to [`Command::CheckConfig`], if the file changed or the check was forced.
     ConfigRead(Box<ConfigReread>),
-    /// The configuration can't be read, for this reason.
-    ConfigUnreadable(String),
     /// The user named this task on the command line: the cursor goes there.
     Attached(TaskId),
     /// The time that [`super::next_wake`] returned has come.

@@ -13,7 +13,7 @@ use super::{
     alerts::{AlertState, WindowFocus},
     detail_pane::DetailPane,
     dialogs::{Dialogs, Overlay},
-    event::{Command, ConfigReread, Exit, Setup, TerminalCommand},
+    event::{Command, Exit, Setup, TerminalCommand},
     keymap::Scope,
     list::TaskList,
     log::TaskLog,
@@ -89,8 +89,6 @@ pub struct Tools {
 pub struct State {
     /// Settings from the start of the program.
     pub setup: Setup,
-    /// The configuration as last reread.
-    pub(super) config: Option<ConfigReread>,
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
     /// All tasks, including forgotten ones.

@@ -66,11 +66,6 @@ fn apply(state: &mut State, event: Event) {
             on_approval_read(state, server, approval);
         }
         Event::ConfigRead(config) => apply_config(state, *config),
-        Event::ConfigUnreadable(message) => {
-            // The next one is news, even if it says what the previous one said.
-            state.config = None;
-            state.show_toast(NoticeLevel::Error, &message);
-        }
         Event::Succeeded(message) => state.show_toast(NoticeLevel::Info, &message),
         Event::Tick => {}
         Event::Resumed => {
@@ -91,13 +86,6 @@ fn apply(state: &mut State, event: Event) {
 
 /// Switches to a reread configuration.
 fn apply_config(state: &mut State, config: ConfigReread) {
-    if state.config.as_ref() == Some(&config) {
-        if state.messages.reply.is_some() {
-            state.reply(format!("{} has not changed", config.file));
-        }
-        return;
-    }
-    state.config = Some(config.clone());
     let ConfigReread {
         file,
         server_configs,

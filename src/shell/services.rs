@@ -325,7 +325,7 @@ impl SessionServices {
             let read = config::reread(&mut mark, force)?;
             Some(match read {
                 Ok(read) => Event::ConfigRead(Box::new(read)),
-                Err(error) => Event::ConfigUnreadable(format!(
+                Err(error) => failed(format_args!(
                     "{error}; the previous configuration stays in use"
                 )),
             })

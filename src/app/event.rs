@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::Keymap;
 use crate::domain::{
-    ColorDepth, DefaultLimits, Mono, NotifyConfig, OverallProgress, Saved, SavedRead,
-    ServerConfigs, ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId,
-    TaskView, ThemeName, UserInput, Wall,
+    DefaultLimits, Mono, NotifyConfig, OverallProgress, Saved, SavedRead, ServerConfigs,
+    ServerName, ServerView, SessionEvent, SessionRequest, SessionRequestId, TaskId, TaskView,
+    ThemeName, UserInput, Wall,
 };
 
 /// Settings that are known before the first frame.
@@ -57,8 +57,8 @@ impl Default for Setup {
 /// Colors, character set and animation, chosen by the terminal's capabilities and the user's flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// The color depth.
-    pub colour: ColorDepth,
+    /// Use no colors, only bold, underline and reverse.
+    pub no_color: bool,
     /// The color theme.
     pub theme: ThemeName,
     /// Draw with ASCII characters only.

@@ -51,7 +51,7 @@ mod typed_line;
 mod update;
 mod wake;
 
-pub use crate::domain::{ColorDepth, UserInput};
+pub use crate::domain::UserInput;
 pub use availability::why_not;
 pub use away::away_lines;
 pub use call::{CallForm, FormErrors, Stage};

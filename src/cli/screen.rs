@@ -153,7 +153,7 @@ pub(super) fn show(
     let notices = notices.chain(options.notices.clone()).collect();
     let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
     let look = Look {
-        colour: able.colour,
+        no_color: able.no_color,
         theme: config.theme.unwrap_or_default(),
         ascii: context.global.ascii || !able.is_unicode,
         no_motion: context.global.no_motion,

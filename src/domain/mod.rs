@@ -9,7 +9,7 @@ mod byte_count;
 mod call;
 mod caller;
 mod chord;
-mod color_depth;
+mod color_choice;
 mod config;
 mod configure_error;
 mod elicitation;
@@ -62,7 +62,7 @@ pub use argument::{ArgumentKind, ArgumentSpec, Bounds, has_large_integer, unquot
 pub use base64::{base64, base64_url, decode_base64};
 pub use byte_count::{ByteShare, SharedByteCount};
 pub use chord::{Chord, Key, ParseChordError};
-pub use color_depth::{ColorChoice, ColorDepth};
+pub use color_choice::ColorChoice;
 pub use configure_error::ConfigureError;
 pub use elicitation::{Elicitation, ElicitationMode, UrlPreview};
 pub use era::{Era, EraReason, ModernSupport, ProtocolChoice, ProtocolVersion, RevisionError};

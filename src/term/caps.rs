@@ -1,13 +1,13 @@
 //! Detects what the terminal can show from environment variables, which `cli` reads once.
 
 use super::osc::Multiplexer;
-use crate::domain::{ColorChoice, ColorDepth, DesktopProtocol, NotifyConfig};
+use crate::domain::{ColorChoice, DesktopProtocol, NotifyConfig};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// How many colors to use.
-    pub colour: ColorDepth,
+    /// Use no colors.
+    pub no_color: bool,
     /// Whether the locale is UTF-8; if not, only ASCII is drawn.
     pub is_unicode: bool,
     /// Whether the cursor can be moved; if not, there is no screen, only lines.
@@ -48,7 +48,12 @@ impl Capabilities {
     pub fn detect(variable: impl Fn(&str) -> String, choice: ColorChoice) -> Self {
         let term = variable("TERM");
         Self {
-            colour: colour(&variable, choice),
+            no_color: match choice {
+                ColorChoice::Never => true,
+                ColorChoice::Always => false,
+                // Any value means no color (no-color.org).
+                ColorChoice::Auto => is_monochrome(&term) || !variable("NO_COLOR").is_empty(),
+            },
             is_unicode: is_unicode(&variable),
             has_cursor: !term.is_empty() && term != "dumb",
             notifications: notifications(variable),
@@ -56,27 +61,10 @@ impl Capabilities {
     }
 }
 
-fn colour(variable: impl Fn(&str) -> String, choice: ColorChoice) -> ColorDepth {
-    let (term, colorterm) = (variable("TERM"), variable("COLORTERM"));
-    let is_monochrome = ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term.as_str())
+fn is_monochrome(term: &str) -> bool {
+    ["", "dumb", "vt52", "vt100", "vt102", "vt220"].contains(&term)
         || term.ends_with("-m")
-        || term.ends_with("-mono");
-    let level = if is_monochrome {
-        ColorDepth::Mono
-    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") {
-        ColorDepth::Truecolor
-    } else if term.contains("256color") {
-        ColorDepth::Ansi256
-    } else {
-        ColorDepth::Ansi16
-    };
-    match choice {
-        ColorChoice::Never => ColorDepth::Mono,
-        ColorChoice::Always => level.max(ColorDepth::Ansi16),
-        // Any value means no color (no-color.org).
-        ColorChoice::Auto if !variable("NO_COLOR").is_empty() => ColorDepth::Mono,
-        ColorChoice::Auto => level,
-    }
+        || term.ends_with("-mono")
 }
 
 /// Unknown terminals get neither, because they may print sequences that they don't understand.
@@ -130,37 +118,22 @@ mod tests {
         Capabilities::detect(variable, choice)
     }
 
-    fn color_of(term: &str, colorterm: &str, no_color: &str, choice: ColorChoice) -> ColorDepth {
-        let variables = [
-            ("TERM", term),
-            ("COLORTERM", colorterm),
-            ("NO_COLOR", no_color),
-        ];
-        detected(&variables, choice).colour
-    }
-
     #[test]
     fn color_depends_on_terminal_and_choice() {
         use ColorChoice::{Always, Auto, Never};
-        use ColorDepth::{Ansi16, Ansi256, Mono, Truecolor as True};
-        for (term, colorterm, no_color, choice, level) in [
-            ("xterm-256color", "truecolor", "", Auto, True),
-            ("xterm-256color", "", "", Auto, Ansi256),
-            ("tmux-direct", "", "", Auto, True),
-            ("linux", "", "", Auto, Ansi16),
-            ("dumb", "truecolor", "", Auto, Mono),
-            ("", "", "", Auto, Mono),
-            ("xterm-mono", "", "", Auto, Mono),
-            ("xterm-256color", "truecolor", "1", Auto, Mono),
-            ("xterm-256color", "truecolor", "1", Always, True),
-            ("dumb", "", "", Always, Ansi16),
-            ("xterm-256color", "truecolor", "", Never, Mono),
+        for (term, no_color, choice, is_mono) in [
+            ("xterm-256color", "", Auto, false),
+            ("linux", "", Auto, false),
+            ("dumb", "", Auto, true),
+            ("", "", Auto, true),
+            ("xterm-mono", "", Auto, true),
+            ("xterm-256color", "1", Auto, true),
+            ("xterm-256color", "1", Always, false),
+            ("dumb", "", Always, false),
+            ("xterm-256color", "", Never, true),
         ] {
-            assert_eq!(
-                color_of(term, colorterm, no_color, choice),
-                level,
-                "{term} {colorterm} {no_color} {choice:?}"
-            );
+            let found = detected(&[("TERM", term), ("NO_COLOR", no_color)], choice);
+            assert_eq!(found.no_color, is_mono, "{term} {no_color} {choice:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use crate::{
-    app::{ColorDepth, Look},
+    app::Look,
     domain::{ThemeName, text::clean_line},
     ui::Glyphs,
 };
@@ -90,7 +90,7 @@ impl Theme {
             ThemeName::Colorblind => Some(COLOR_BLIND),
         };
         Self {
-            palette: palette.filter(|_| look.colour != ColorDepth::Mono),
+            palette: palette.filter(|_| !look.no_color),
             glyphs: Glyphs::of(look),
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn monochrome_terminals_get_no_colors_in_any_theme() {
         let look = Look {
-            colour: ColorDepth::Mono,
+            no_color: true,
             ..Look::default()
         };
         assert_eq!(Theme::of(look).palette, None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::{
-    app::{ColorDepth, Event, Look, UserInput, keymap},
+    app::{Event, Look, UserInput, keymap},
     domain::{
         Chord, Connectivity, CutOutcome, HistoryEntry, HistoryEvent, Key, LinkState, LogLevel,
         LostReason, Notice, NoticeLevel, Progress, Saved, SavedRead, SessionDriver, SessionEvent,
@@ -259,7 +259,7 @@ proptest! {
         rows in 0_u16..=120,
         is_ascii: bool,
     ) {
-        let look = Look { colour: ColorDepth::Mono, ascii: is_ascii, ..Look::default() };
+        let look = Look { no_color: true, ascii: is_ascii, ..Look::default() };
         let mut screen = Screen::new((columns, rows), look);
         screen.state.setup.is_demo = is_ascii;
         for step in &steps {

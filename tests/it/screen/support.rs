@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use longhaul::{
-    app::{ColorDepth, Command, Event, Look, Setup, State, UserInput, update},
+    app::{Command, Event, Look, Setup, State, UserInput, update},
     domain::{
         Attempt, Chord, Connectivity, ControlKind, ControlRequest, Cursors, CutReason, Direction,
         HistoryEntry, HistoryEvent, IfCut, LinkState, LogLevel, LostReason, Milestone, Mono,
@@ -780,14 +780,14 @@ pub(crate) fn colour() -> Look {
 
 pub(crate) fn mono() -> Look {
     Look {
-        colour: ColorDepth::Mono,
+        no_color: true,
         ..Look::default()
     }
 }
 
 pub(crate) fn ascii() -> Look {
     Look {
-        colour: ColorDepth::Mono,
+        no_color: true,
         ascii: true,
         no_motion: true,
         ..Look::default()

@@ -3,24 +3,12 @@
 use crate::domain::{ServerView, Status};
 
 use super::{
-    Document, Overlay, Stage, State, Tab, TaskRow,
+    Document, Overlay, State, Tab, TaskRow,
     availability::{is_read_only, why_not},
     keymap::{Action, Action as Do, Binding, Scope},
     status::scope,
     tab_document,
 };
-
-/// Whether closing the top layer goes back a step in a new call.
-fn leads_back(state: &State) -> bool {
-    match state.dialogs.stack.last() {
-        Some(Overlay::Call(form)) => match form.stage {
-            Stage::Server => false,
-            Stage::Tool => !form.is_any_server && state.servers.len() > 1,
-            Stage::Form => form.origin.is_none() && form.sent.is_none(),
-        },
-        _ => false,
-    }
-}
 
 /// The keys for the footer, as key and label. The palette and the help come last.
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
@@ -67,9 +55,7 @@ fn wanted(state: &State, scope: Scope) -> Vec<Action> {
         Scope::Messages => vec![Do::Down, Do::Up, Do::Back],
         Scope::Menu => vec![Do::Accept, Do::Back, Do::Down, Do::Up],
         Scope::Form => match state.dialogs.stack.last() {
-            Some(Overlay::Call(_)) => {
-                vec![Do::Accept, Do::NextField, Do::Send, Do::Raw, Do::Back]
-            }
+            Some(Overlay::Call(_)) => vec![Do::NextField, Do::Send, Do::Raw, Do::Back],
             Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
             _ => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
         },
@@ -161,33 +147,16 @@ fn on_servers(state: &State) -> Vec<Action> {
 
 /// What a key does here, in a word or two.
 fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
-    let top = state.dialogs.stack.last();
-    let (mut edit, mut question, mut call) = (None, None, None);
-    match top {
-        Some(Overlay::Edit(form)) => edit = Some(form),
-        Some(Overlay::Question(form)) => question = Some(form),
-        Some(Overlay::Call(form)) => call = Some(form),
-        _ => {}
-    }
-    match (binding.action, scope, selected_status(state)) {
-        (Do::Open, Scope::List, Some(Status::Unknown(_) | Status::Lost(_))) => "options",
-        (Do::Open, Scope::List, Some(Status::InputRequired)) if !state.setup.readonly => "answer",
-        (Do::Resume, Scope::Servers, _) | (Do::Resume, _, Some(Status::Running)) => "retry now",
-        (Do::SignIn, Scope::Servers, _) => "approve or sign in",
-        (Do::NextField, Scope::Page, _) => "choose an answer",
-        (Do::Back, _, _) if question.is_some() => "later",
-        (Do::Back, Scope::Form | Scope::Text, _) if leads_back(state) => "back",
-        (Do::Raw, _, _) if call.is_some_and(|it| it.raw.is_some()) => "as fields",
-        (Do::Send, Scope::Form, _) if question.is_some() => "accept",
-        (Do::Accept, _, _) if question.is_some_and(|form| form.button().is_some()) => "choose",
-        (Do::Send, Scope::Form, _) if edit.is_some() => "save",
-        (Do::Accept, _, _) if edit.is_some_and(|it| it.at + 1 >= it.fields.len()) => "save",
-        (Do::Accept, _, _) if call.is_some_and(|it| it.raw.is_some() && it.at == 0) => "new line",
-        (Do::Accept, _, _) if call.is_some_and(|it| it.stage == Stage::Server) => "connect",
-        (Do::Accept, _, _) if call.is_some_and(|it| it.stage == Stage::Tool) => "choose",
-        (Do::Accept, Scope::Form, _) => "next",
-        (Do::Open, Scope::Tools, _) => "call",
-        (Do::Open, Scope::Servers, _) => "tools",
+    match (binding.action, state.dialogs.stack.last(), selected_status(state)) {
+        (Do::Back, Some(Overlay::Question(_)), _) => "later",
+        (Do::Send, Some(Overlay::Edit(_)), _) => "save",
+        (Do::Resume, None, _) if scope == Scope::Servers => "retry now",
+        (Do::Resume, None, Some(Status::Running)) => "retry now",
+        (Do::Open, None, Some(Status::InputRequired))
+            if scope == Scope::List && !state.setup.readonly =>
+        {
+            "answer"
+        }
         _ => binding.label,
     }
 }

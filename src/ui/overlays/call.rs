@@ -268,7 +268,7 @@ fn start_button(window: &mut Region<'_>, y: u16, form: &CallForm) {
     let role = Role::of_button(form.is_at_button());
     let mut line = Line::from(theme.span(button, role));
     if usize::from(window.columns()) < NARROW {
-        let keys = "  Ctrl-S start  Ctrl-R JSON/fields  Esc back";
+        let keys = "  Ctrl-S send  Ctrl-R JSON/fields  Esc back";
         line.push_span(theme.span(keys, Role::Dim));
     }
     window.put(0, y, line);

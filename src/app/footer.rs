@@ -147,7 +147,11 @@ fn on_servers(state: &State) -> Vec<Action> {
 
 /// What a key does here, in a word or two.
 fn label(state: &State, scope: Scope, binding: &Binding) -> &'static str {
-    match (binding.action, state.dialogs.stack.last(), selected_status(state)) {
+    match (
+        binding.action,
+        state.dialogs.stack.last(),
+        selected_status(state),
+    ) {
         (Do::Back, Some(Overlay::Question(_)), _) => "later",
         (Do::Send, Some(Overlay::Edit(_)), _) => "save",
         (Do::Resume, None, _) if scope == Scope::Servers => "retry now",

@@ -6,11 +6,8 @@ use super::super::labels;
 use crate::{
     app::{Action, State, ages, until_phrase},
     domain::{LinkState, ServerView, Stamp, Task, text},
-    ui::{Region, Role, Theme, spans::fit},
+    ui::{Region, Role, Theme},
 };
-
-/// The fewest columns in which the most urgent server is shown cut.
-const LEAST_SERVER: usize = 12;
 
 /// The maximum width of the filter text in the header.
 const FILTER_COLUMNS: usize = 24;
@@ -23,14 +20,9 @@ pub(in crate::ui) fn header(region: &mut Region<'_>, state: &State, now: Stamp) 
     let columns = region.columns();
     let theme = region.theme;
     let flags = flags(state, theme.glyphs.more);
-    let is_well = |server| labels::server(state, server, theme.glyphs, now).0 > 2;
-    // On a narrow screen, flags and problems take the space of the program name and of counts that need no action.
-    let is_all_well = state.servers.iter().all(is_well);
-    let is_tight = columns < 70 && (!flags.is_empty() || !is_all_well)
-        || columns < 100 && !state.list.filter.is_empty() && !is_all_well;
-    let end = clock_and_counts(region, state, now, is_tight);
+    let end = clock_and_counts(region, state, now);
     let mut line = Line::from(" ");
-    if !is_tight {
+    if columns >= 70 {
         line.push_span(theme.span("longhaul ", Role::Strong));
     }
     line.push_span(theme.span(state.setup.session.as_str(), Role::Dim));
@@ -71,7 +63,7 @@ fn flags(state: &State, more: &str) -> Vec<String> {
 }
 
 /// Draws the right end of the line; returns where it begins.
-fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp, is_tight: bool) -> u16 {
+fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp) -> u16 {
     let columns = region.columns();
     let theme = region.theme;
     let mut end = columns.saturating_sub(1);
@@ -81,11 +73,10 @@ fn clock_and_counts(region: &mut Region<'_>, state: &State, now: Stamp, is_tight
             let clock = theme.span(state.clock_day(now.wall), Role::Plain);
             region.put_right(end, 0, clock);
         }
-        end = end.saturating_sub(CLOCK_COLUMNS);
-        end = end.saturating_sub(if is_tight { 2 } else { 4 });
+        end = end.saturating_sub(CLOCK_COLUMNS + 4);
     }
     let mut line = Line::default();
-    for (label, role) in counts(state, columns, is_tight) {
+    for (label, role) in counts(state, columns) {
         if !line.spans.is_empty() {
             line.push_span("  ");
         }
@@ -136,33 +127,23 @@ fn servers<'t>(theme: Theme, line: &mut Line<'t>, columns: usize, state: &'t Sta
         let others = theme.span(format!("  +{left}"), Role::Dim);
         let reserved = if left > 1 { others.width() } else { 0 };
         if line.width() + spans.width() + reserved > columns {
-            let available = columns.saturating_sub(line.width() + others.width());
-            if left == total && available >= LEAST_SERVER {
-                line.extend(fit(spans, available, theme.glyphs.more));
-                line.extend((left > 1).then(|| theme.span(format!("  +{}", left - 1), Role::Dim)));
-            } else {
-                line.push_span(others);
-            }
+            line.push_span(others);
             break;
         }
         line.extend(spans);
     }
 }
 
-fn counts(state: &State, columns: u16, is_tight: bool) -> Vec<(String, Role)> {
+fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
     let all = state.totals.counts;
     let counted = |count, label: &str| format!("{} {label}", text::grouped(count));
     let mut counts = Vec::new();
     if all.needs > 0 {
         counts.push((counted(all.needs, text::needs_you(all.needs)), Role::Needs));
     }
-    // On a narrow screen, servers get the space of counts that need no action.
-    let is_narrow = columns < 100;
-    if is_tight || is_narrow && state.offline().is_some() {
-        return counts;
-    }
     counts.push((counted(all.running, "running"), Role::Plain));
-    if is_narrow {
+    // On a narrow screen, servers get the space of counts that need no action.
+    if columns < 100 {
         return counts;
     }
     for (count, label) in [(all.queued, Task::QUEUED), (all.paused, "paused")] {

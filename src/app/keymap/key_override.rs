@@ -3,6 +3,8 @@
 //! Invariants: a chord has one meaning per scope; Esc, Enter, Ctrl-C and the keys of dialogs keep their default meaning;
 //! an action without a command keeps a key, and so does quitting.
 
+use itertools::Itertools as _;
+
 use super::{Action, BINDINGS, Binding, Keymap, Scope, pretty};
 use crate::{
     app::Field,
@@ -52,62 +54,54 @@ struct ParsedOverride {
     chords: Vec<Chord>,
 }
 
-impl ParsedOverride {
-    /// The default keys of a binding that this override takes away.
-    fn taken<'o>(&'o self, row: &'o Binding) -> impl Iterator<Item = Chord> + 'o {
-        let overlaps = share_scope(self.binding, row);
-        let defaults = row.defaults().into_iter();
-        defaults.filter(move |chord| overlaps && self.chords.contains(chord))
-    }
-}
-
 impl Keymap {
     /// The default bindings with these overrides, and warnings: the index of an override, and why it is ignored or which
     /// key it takes from another action.
     pub fn with_overrides(overrides: &[KeyOverride]) -> (Self, Vec<(usize, String)>) {
-        let mut accepted = Vec::new();
+        let mut accepted: Vec<ParsedOverride> = Vec::new();
         let mut warnings = Vec::new();
-        let ignored = |word: &str, why: OverrideError| format!("{word} is ignored: {why}");
-        for (at, key_override) in overrides.iter().enumerate() {
-            match parse(key_override) {
-                Ok((binding, chords)) => accepted.push(ParsedOverride {
-                    at,
-                    binding,
-                    chords,
-                }),
-                Err(why) => warnings.push((at, ignored(&key_override.action, why))),
+        let defaults = BINDINGS.iter().map(|row| (row, row.defaults()));
+        let mut rows: Vec<(&'static Binding, Vec<Chord>)> = defaults.collect();
+        // Quitting may only lose its key to another action once it has a new one.
+        let quits = |(_, it): &(usize, &KeyOverride)| it.action != "quit";
+        for (at, key_override) in overrides.iter().enumerate().sorted_by_key(quits) {
+            let parsed = parse(at, key_override).and_then(|parsed| {
+                find_conflict(&parsed, &rows, &accepted)?;
+                Ok(parsed)
+            });
+            match parsed {
+                Ok(parsed) => {
+                    for (row, chords) in &mut rows {
+                        if *row == parsed.binding {
+                            chords.clone_from(&parsed.chords);
+                        } else if share_scope(row, parsed.binding) {
+                            chords.retain(|chord| !parsed.chords.contains(chord));
+                        }
+                    }
+                    accepted.push(parsed);
+                }
+                Err(why) => {
+                    let warning = format!("{} is ignored: {why}", key_override.action);
+                    warnings.push((at, warning));
+                }
             }
         }
-        // A rejected override leaves its action with the default keys, which may conflict with other overrides.
-        while let Some((index, why)) = first_conflict(&accepted) {
-            let parsed = accepted.remove(index);
-            warnings.push((parsed.at, ignored(parsed.binding.command, why)));
-        }
-        let rows = BINDINGS.iter().map(|row| {
-            let parsed = accepted.iter().find(|parsed| parsed.binding == row);
-            (
-                row,
-                parsed.map_or_else(
-                    || remaining_chords(row, accepted.iter()),
-                    |parsed| parsed.chords.clone(),
-                ),
-            )
-        });
-        let keys = Self::new(rows.collect());
+        let keys = Self::new(rows);
+        let is_default = |row: &&Binding| accepted.iter().all(|parsed| parsed.binding != *row);
         for parsed in &accepted {
-            for row in default_rows(&accepted) {
-                let taken: Vec<String> = parsed.taken(row).map(pretty).collect();
+            let others = BINDINGS.iter().filter(is_default);
+            for row in others.filter(|row| share_scope(row, parsed.binding)) {
+                let taken = row.defaults().into_iter();
+                let taken = taken.filter(|chord| parsed.chords.contains(chord));
+                let taken = taken.map(pretty).join(" ");
                 if !taken.is_empty() {
                     let instead = match keys.first_key(row) {
                         key if key.is_empty() => "has no key now; give it one in [keys]".to_owned(),
                         key => format!("still has {key}"),
                     };
-                    let (taken, action, from) =
-                        (taken.join(" "), parsed.binding.command, row.name());
-                    warnings.push((
-                        parsed.at,
-                        format!("{taken} now means `{action}`; `{from}` {instead}"),
-                    ));
+                    let (action, from) = (parsed.binding.command, row.name());
+                    let warning = format!("{taken} now means `{action}`; `{from}` {instead}");
+                    warnings.push((parsed.at, warning));
                 }
             }
         }
@@ -118,25 +112,6 @@ impl Keymap {
 /// Whether two bindings act in the same scope.
 fn share_scope(one: &Binding, other: &Binding) -> bool {
     one.scopes.iter().any(|scope| other.scopes.contains(scope))
-}
-
-/// The bindings without an override.
-fn default_rows(accepted: &[ParsedOverride]) -> impl Iterator<Item = &'static Binding> + '_ {
-    let is_named = |row: &Binding| accepted.iter().any(|parsed| parsed.binding == row);
-    BINDINGS.iter().filter(move |row| !is_named(row))
-}
-
-/// The default keys of a binding that the overrides leave to it.
-fn remaining_chords<'o>(
-    row: &Binding,
-    accepted: impl Iterator<Item = &'o ParsedOverride>,
-) -> Vec<Chord> {
-    let mut chords = row.defaults();
-    for parsed in accepted {
-        let taken: Vec<Chord> = parsed.taken(row).collect();
-        chords.retain(|chord| !taken.contains(chord));
-    }
-    chords
 }
 
 /// Whether there is no other way to trigger it than a key.
@@ -151,23 +126,27 @@ fn acts_in_dialogs(row: &Binding) -> bool {
 }
 
 /// Parses an override.
-fn parse(key_override: &KeyOverride) -> Result<(&'static Binding, Vec<Chord>), OverrideError> {
+fn parse(at: usize, key_override: &KeyOverride) -> Result<ParsedOverride, OverrideError> {
     let mut named = BINDINGS.iter().filter(|row| !row.command.is_empty());
-    let row = named
+    let binding = named
         .find(|row| row.command == key_override.action)
         .ok_or(OverrideError::UnknownAction)?;
     let mut chords = Vec::new();
     for written in &key_override.chords {
         let chord: Chord = written.parse()?;
-        check(row, chord)?;
+        check(binding, chord)?;
         if !chords.contains(&chord) {
             chords.push(chord);
         }
     }
-    if chords.is_empty() && needs_key(row) {
+    if chords.is_empty() && needs_key(binding) {
         return Err(OverrideError::NoKeyToQuit);
     }
-    Ok((row, chords))
+    Ok(ParsedOverride {
+        at,
+        binding,
+        chords,
+    })
 }
 
 /// Checks whether an action can have a key, regardless of other bindings.
@@ -200,28 +179,25 @@ fn check(row: &Binding, chord: Chord) -> Result<(), OverrideError> {
     Ok(())
 }
 
-/// The first override that conflicts with an earlier one or with a required key, and why.
-fn first_conflict(accepted: &[ParsedOverride]) -> Option<(usize, OverrideError)> {
-    accepted.iter().enumerate().find_map(|(index, parsed)| {
-        let twice = accepted.iter().take(index).find_map(|other| {
-            let mut shared = parsed.chords.iter().filter(|it| other.chords.contains(it));
-            let chord = shared
-                .next()
-                .filter(|_| share_scope(parsed.binding, other.binding))?;
-            Some(OverrideError::Taken(*chord, other.binding))
-        });
-        let why = twice.or_else(|| {
-            default_rows(accepted)
-                .filter(|row| needs_key(row))
-                .find_map(|row| {
-                    let chord = parsed.taken(row).next()?;
-                    let is_kept = acts_in_dialogs(row)
-                        || remaining_chords(row, accepted.iter().take(index + 1)).is_empty();
-                    is_kept.then_some(OverrideError::Required(chord, row))
-                })
-        })?;
-        Some((index, why))
-    })
+/// Whether an override takes a key from an accepted one, or a key that must stay.
+fn find_conflict(
+    parsed: &ParsedOverride,
+    rows: &[(&'static Binding, Vec<Chord>)],
+    accepted: &[ParsedOverride],
+) -> Result<(), OverrideError> {
+    let others = rows.iter().filter(|(row, _)| *row != parsed.binding);
+    for (row, held) in others.filter(|(row, _)| share_scope(row, parsed.binding)) {
+        let mut taken = held.iter().filter(|chord| parsed.chords.contains(chord));
+        let Some(chord) = taken.next() else { continue };
+        if accepted.iter().any(|other| other.binding == *row) {
+            return Err(OverrideError::Taken(*chord, row));
+        }
+        let is_last = held.iter().all(|chord| parsed.chords.contains(chord));
+        if needs_key(row) && (is_last || acts_in_dialogs(row)) {
+            return Err(OverrideError::Required(*chord, row));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

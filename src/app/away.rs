@@ -44,8 +44,8 @@ fn long(span: Duration) -> String {
     }
 }
 
-/// The banner's text, and a shorter form; `None` without an absence.
-pub fn away_lines(state: &State) -> Option<[String; 2]> {
+/// The banner's text; `None` without an absence.
+pub fn away_line(state: &State) -> Option<String> {
     let away = state.away.as_ref()?;
     // A keeper that ran all the time has nothing to catch up on.
     let learned_by = match state.session.driver {
@@ -75,6 +75,5 @@ pub fn away_lines(state: &State) -> Option<[String; 2]> {
         let [from, until] = [from, until].map(|at| state.clock_minutes(at));
         absence = format!("{absence}, computer asleep {from}-{until}");
     }
-    let line = format!("While you were away ({absence}): {happened}");
-    Some([line, format!("Away ({absence}): {happened}")])
+    Some(format!("While you were away ({absence}): {happened}"))
 }

@@ -591,19 +591,19 @@ mod tests {
         let schema = json!({"required": ["to"], "properties": {
             "to": {"type": "array", "items": {"type": "string"}},
             "sizes": {"type": "array", "items": {"type": "integer"}},
-            "modes": {"type": "array", "items": {"enum": ["a", "b"]}}}});
+            "flags": {"type": "array", "items": {"type": "boolean"}}}});
         let mut empty = form(&schema, &json!({}));
         assert_eq!(sent(&empty), Ok(json!({"to": []})));
         type_at(&mut empty, "to", "x=1, y\n\nz\n");
         type_at(&mut empty, "sizes", "1\nmany");
-        type_at(&mut empty, "modes", "b");
+        type_at(&mut empty, "flags", "yes");
         empty.at = 0;
         empty.focus_first_error();
         let error = "line 2 of sizes must be a whole number";
         assert_eq!((sent(&empty), empty.at), (Err(vec![error.to_owned()]), 1));
         empty.text_field().unwrap().key(Chord::ctrl('u'));
         type_at(&mut empty, "sizes", "1\n 2");
-        let given = json!({"to": ["x=1, y", "", "z"], "sizes": [1, 2], "modes": ["b"]});
+        let given = json!({"to": ["x=1, y", "", "z"], "sizes": [1, 2], "flags": [true]});
         assert_eq!(sent(&empty), Ok(given.clone()));
         let filled = form(&schema, &given);
         assert!(filled.fields.iter().all(|field| !field.is_json()));

@@ -37,8 +37,6 @@ pub struct TaskList {
     pub marks: BTreeSet<TaskId>,
     /// The filter.
     pub filter: Filter,
-    /// The agents' hosts and directories that made calls, as the rows show them.
-    pub callers: BTreeSet<String>,
     /// Show only tasks that need attention.
     pub needs_only: bool,
     /// Hide the rows of ended tasks.

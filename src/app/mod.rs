@@ -53,7 +53,7 @@ mod wake;
 
 pub use crate::domain::UserInput;
 pub use availability::why_not;
-pub use away::away_lines;
+pub use away::away_line;
 pub use call::{CallForm, FormErrors, Stage};
 pub use detail::{tab_document, tab_lines, task_offer};
 pub use detail_pane::{DetailPane, Focus, Tab, TextOptions};

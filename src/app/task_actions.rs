@@ -1,10 +1,7 @@
 //! Actions on tasks: the one under the cursor, or the marked ones.
 
-use itertools::Itertools as _;
-
 use crate::domain::{
-    ControlKind, LinkState, NoticeLevel, RequestError, ServerView, SessionRequest, Status, TaskId,
-    text,
+    ControlKind, LinkState, NoticeLevel, RequestError, ServerView, SessionRequest, TaskId, text,
 };
 
 use super::{
@@ -71,41 +68,38 @@ fn act_on(state: &mut State, what: ControlKind, word: &str) {
     report_requested(state, &fitting, word);
 }
 
-/// Unmarks the tasks that got a request and replies with their number, how many are hidden, and which marked tasks were
-/// skipped; those stay marked.
+/// Replies how many tasks got a request, how many of them are hidden, and how many marked tasks were skipped.
 pub(super) fn report_requested(state: &mut State, asked: &[TaskId], word: &str) {
     let what = match asked {
         [] => format!("nothing to {word}"),
-        [one] => format!("{word} requested for {one}"),
-        many => format!("{word} requested for {}", text::plural(many.len(), "task")),
+        asked => format!("{word} requested for {}", unmark(state, asked)),
     };
-    let hidden = match hidden_among_marked(state, asked) {
+    let skipped = skipped(state.list.marks.len());
+    state.reply(format!("{what}{skipped}"));
+}
+
+/// Unmarks tasks; returns their number, and how many of them are hidden.
+fn unmark(state: &mut State, tasks: &[TaskId]) -> String {
+    let what = match tasks {
+        [one] => one.to_string(),
+        many => text::plural(many.len(), "task"),
+    };
+    let hidden = match hidden_among_marked(state, tasks) {
         0 => String::new(),
         count => format!(", {count} of them hidden"),
     };
-    for id in asked {
+    for id in tasks {
         state.list.marks.remove(id);
     }
-    let passed = skipped_marks(state);
-    state.reply(format!("{what}{hidden}{passed}"));
+    what + &hidden
 }
 
-/// The rest of a reply: how many marked tasks were skipped, and their statuses.
-fn skipped_marks(state: &State) -> String {
-    let left = state.list.marks.iter().filter_map(|id| state.task(id));
-    let statuses: Vec<&Status> = left.map(|task_row| &task_row.view.task.status).collect();
-    let have = match statuses.len() {
-        0 => return String::new(),
-        1 => "it has",
-        _ => "they have",
-    };
-    let why = if statuses.iter().all(|status| status.is_settled()) {
-        format!("{have} ended")
-    } else {
-        let labels = statuses.iter().map(|status| status.row_label());
-        labels.sorted().dedup().join(", ")
-    };
-    format!("; {} skipped ({why}), still marked", statuses.len())
+/// The rest of a reply: how many marked tasks were skipped.
+fn skipped(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!("; {count} skipped, still marked"),
+    }
 }
 
 /// The chosen tasks that can be asked for this.
@@ -131,42 +125,18 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     };
     let (ended, going): (Vec<TaskId>, Vec<TaskId>) = tasks.into_iter().partition(can_go);
     if ended.is_empty() {
-        let (key, flags) = (state.key(Action::Cancel), &state.setup.flags);
-        return state.reply(match going.as_slice() {
-            [one] => format!(
-                "{one} has not ended; press {key} to cancel it (`longhaul rm {one}{flags}` removes it anyway, but asks first if its result would be lost)"
-            ),
-            many => format!("{} tasks have not ended; press {key} to cancel them first", many.len()),
-        });
+        let key = state.key(Action::Cancel);
+        return state.reply(format!(
+            "only tasks that ended can be removed; press {key} to cancel"
+        ));
     }
-    let hidden = hidden_among_marked(state, &ended);
     for id in &ended {
         let purpose = RequestPurpose::Remove(id.clone());
         request_for(state, SessionRequest::Forget(id.clone()), purpose);
-        state.list.marks.remove(id);
     }
+    let (what, skipped) = (unmark(state, &ended), skipped(going.len()));
     let key = state.key(Action::Undo);
-    let now = state.now().wall;
-    let owed = |id: &TaskId| state.task(id).is_some_and(|it| it.view.task.is_owed(now));
-    let mut message = match ended.as_slice() {
-        [one] if owed(one) => format!(
-            "{one} removed from the list, so its agent can't collect the result; {key} restores it"
-        ),
-        [one] => format!("{one} removed from the list; {key} restores it"),
-        many => format!(
-            "{} tasks removed from the list; {key} restores them",
-            many.len()
-        ),
-    };
-    if hidden > 0 {
-        message = format!("{message} ({hidden} of them were hidden)");
-    }
-    if !going.is_empty() {
-        message = format!(
-            "{message}; {} skipped (not ended), still marked",
-            going.len()
-        );
-    }
+    let message = format!("removed {what}; {key} undoes this{skipped}");
     state.list.undo.push(ended);
     state.show_toast(NoticeLevel::Info, &message);
 }

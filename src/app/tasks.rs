@@ -126,9 +126,7 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
 fn add_task(state: &mut State, view: Arc<TaskView>) {
     away::note_older(state, &view.task);
     let id = view.task.id.clone();
-    if let Some(caller) = &view.task.caller {
-        state.list.callers.insert(caller.label());
-    }
+    state.totals.has_callers |= view.task.caller.is_some();
     state
         .tasks
         .insert(id.clone(), TaskRow::new(view, state.now()));

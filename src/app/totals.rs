@@ -46,6 +46,8 @@ pub(super) struct OpenTotals {
 pub struct TaskTotals {
     /// The tasks that have not ended.
     pub(super) open: BTreeSet<TaskId>,
+    /// Whether agents have made calls.
+    pub has_callers: bool,
     /// How many tasks are in which state.
     pub counts: Counts,
     /// Totals over the open tasks.

@@ -29,8 +29,7 @@ const LEAD: u16 = 4;
 const STATE: u16 = 13;
 const ID: u16 = 7;
 const SERVER: u16 = 10;
-/// The most columns of FROM.
-const FROM: u16 = 24;
+const FROM: u16 = 17;
 /// The least width with a FROM column.
 const FROM_WIDTH: u16 = 120;
 const END: u16 = 10;
@@ -38,10 +37,9 @@ const TIME: u16 = 7;
 const IF_CUT: u16 = 9;
 
 impl Columns {
-    /// Distributes the screen's columns; the widest server name takes `server_name`. FROM, whose widest
-    /// text takes `caller`, is shown on a wide screen once agents have made calls. As the screen narrows, columns are
-    /// hidden in this order: ID, TIME, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
-    pub(crate) fn of(columns: u16, server_name: u16, caller: u16) -> Self {
+    /// Distributes the screen's columns; the widest server name takes `server_name`. FROM is shown on a wide screen
+    /// once agents have made calls. As the screen narrows, columns are hidden in this order: ID, TIME, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
+    pub(crate) fn of(columns: u16, server_name: u16, has_callers: bool) -> Self {
         let fixed = [ID, TIME, SERVER];
         let (task_least, progress_least) = (20, 28);
         let mut shown = fixed.len();
@@ -61,8 +59,8 @@ impl Columns {
         let most = flexible.saturating_sub(task_least + progress_least);
         let most = most.min(columns / 6).max(SERVER);
         let server = width(0, server_name.saturating_add(1).clamp(SERVER, most));
-        let from = if caller > 0 && columns >= FROM_WIDTH {
-            caller.saturating_add(1).min(FROM).min(columns / 7)
+        let from = if has_callers && columns >= FROM_WIDTH {
+            FROM
         } else {
             0
         };
@@ -121,7 +119,7 @@ mod tests {
     fn columns_hide_in_order_and_never_overlap() {
         let mut before = 10;
         for columns in (0..=300).rev() {
-            let shared = Columns::of(columns, 40, 30);
+            let shared = Columns::of(columns, 40, true);
             let all = [
                 shared.state,
                 shared.id,
@@ -144,9 +142,9 @@ mod tests {
             );
             before = shown;
         }
-        let narrow = Columns::of(80, 9, 30);
+        let narrow = Columns::of(80, 9, true);
         assert!(narrow.id.columns == 0 && narrow.if_cut.columns > 0 && narrow.end.columns > 0);
-        assert!(Columns::of(120, 9, 30).id.columns > 0);
+        assert!(Columns::of(120, 9, true).id.columns > 0);
     }
 
     #[test]
@@ -160,7 +158,7 @@ mod tests {
             (200, 90, 33),
             (80, 30, 0),
         ] {
-            let shared = Columns::of(columns, name, 0);
+            let shared = Columns::of(columns, name, false);
             assert_eq!(shared.server.columns, wide, "{columns} {name}");
             assert!(shared.task.columns >= 19 && shared.progress.columns >= 20);
         }
@@ -169,7 +167,7 @@ mod tests {
     #[test]
     fn shows_progress_rather_than_state_words_at_40_columns() {
         for columns in 40..58 {
-            let shared = Columns::of(columns, 9, 30);
+            let shared = Columns::of(columns, 9, true);
             assert_eq!(shared.state.columns, 0);
             assert!(shared.progress.columns >= 12 && shared.task.columns >= 14);
         }

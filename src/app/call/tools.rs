@@ -55,24 +55,17 @@ impl CallForm {
     }
 }
 
-/// How well a word matches a tool, 0 being best: prefix of the name, prefix of a word in the name, part of the name, part
-/// of the server or description, or its letters in order within the name. `None` if it doesn't match.
+/// How well a word matches a tool, 0 being best: beginning of the name, part of the name, or part of the server or
+/// description. `None` if it doesn't match.
 fn match_rank(word: &str, tool: &Tool, server: &str) -> Option<u8> {
     let name = tool.name.to_lowercase();
     let description = tool.description.as_deref().unwrap_or_default();
-    let begins = |part: &str| part.starts_with(word);
-    let mut letters = name.chars();
-    let rules: [&mut dyn FnMut() -> bool; 5] = [
-        &mut || begins(&name),
-        &mut || name.split(|it: char| !it.is_alphanumeric()).any(begins),
-        &mut || name.contains(word),
-        &mut || {
-            [server, description]
-                .iter()
-                .any(|it| it.to_lowercase().contains(word))
-        },
-        &mut || word.chars().all(|letter| letters.any(|it| it == letter)),
-    ];
-    let index = rules.into_iter().position(|rule| rule())?;
-    u8::try_from(index).ok()
+    let has_word = |text: &str| text.to_lowercase().contains(word);
+    if name.starts_with(word) {
+        Some(0)
+    } else if name.contains(word) {
+        Some(1)
+    } else {
+        (has_word(server) || has_word(description)).then_some(2)
+    }
 }

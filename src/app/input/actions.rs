@@ -1,7 +1,5 @@
 //! What each action of the panes does.
 
-use crate::domain::text;
-
 use super::{
     super::{
         Command, Field, Focus, Grouping, ListRow, Menu, Overlay, Pane, Search, SearchStep, SortKey,
@@ -40,7 +38,6 @@ pub(in crate::app) fn perform(state: &mut State, action: Action) {
     if let Some(reason) = why_not(state, action) {
         return state.reply(reason);
     }
-    name_the_only_task(state, action);
     let is_done = navigate(state, action)
         || change_list(state, action)
         || change_text(state, action)
@@ -80,23 +77,6 @@ pub(in crate::app) fn perform(state: &mut State, action: Action) {
         Action::Redraw => state.command(TerminalCommand::Redraw),
         // Only layers handle the others.
         _ => {}
-    }
-}
-
-/// Says that an action applies to the task under the cursor although others are marked.
-fn name_the_only_task(state: &mut State, action: Action) {
-    let is_of_one = matches!(
-        action,
-        Action::RunAgain | Action::CopyMenu | Action::Edit | Action::Print
-    );
-    if is_of_one
-        && let Some(id) = &state.list.cursor
-        && !state.list.marks.is_empty()
-    {
-        let marked = text::plural(state.list.marks.len(), "marked task");
-        state.reply(format!(
-            "applies to {id} under the cursor only, not to {marked}"
-        ));
     }
 }
 

@@ -104,7 +104,7 @@ fn servers(window: &mut Region<'_>, state: &State, form: &CallForm, now: Stamp) 
     } else {
         "Type a name to filter the list, or the URL of a new server."
     };
-    let (lines, role) = problems(state, form, usize::from(columns), help);
+    let (lines, role) = problems(state, form, (usize::from(columns), STATUS_ROWS), help);
     window.put_text(0, y, lines, role);
 }
 
@@ -201,8 +201,9 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     }
     let focused = form.fields.get(form.at).filter(|_| form.raw.is_none());
     let help = focused.map_or(String::new(), hint);
-    let (status_lines, status_role) = problems(state, form, available, &help);
-    let bottom = u16::try_from(impact.len()).unwrap_or(1) + STATUS_ROWS + 2;
+    let status_rows = if is_tight { 2 } else { STATUS_ROWS };
+    let (status_lines, status_role) = problems(state, form, (available, status_rows), &help);
+    let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };
     let description = form.tool.as_ref().filter(|_| !is_tight);
     let description = description.and_then(|tool| tool.description.as_deref());
@@ -221,7 +222,7 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     window.put(0, y, name);
     let y = window.put_lines(0, y + 1, impact) + gap;
     window.put_text(0, y, status_lines, status_role);
-    start_button(window, y + STATUS_ROWS, form);
+    start_button(window, y + status_rows, form);
 }
 
 /// Notes in the first row how many fields are hidden above and below.
@@ -318,10 +319,10 @@ fn hint(field: &FormField) -> String {
 fn problems(
     state: &State,
     form: &CallForm,
-    columns: usize,
+    (columns, rows): (usize, u16),
     otherwise: &str,
 ) -> (Vec<String>, Role) {
-    let most = usize::from(STATUS_ROWS);
+    let most = usize::from(rows);
     if form.errors.is_empty() {
         let mut lines = wrap(otherwise, columns.max(1));
         lines.truncate(most);

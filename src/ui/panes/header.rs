@@ -163,15 +163,12 @@ pub(in crate::ui) fn banner(region: &mut Region<'_>, state: &State, now: Stamp) 
         region.put(1, y, theme.span(status_line(state, now), Role::Warning));
         y += 1;
     }
-    if let Some(lines) = crate::app::away_lines(state) {
+    if let Some(line) = crate::app::away_line(state) {
         let end = region.columns().saturating_sub(1);
         let end = region.put_right(end, y, theme.span("Esc closes", Role::Key));
         let available = end.saturating_sub(2);
-        let fits = |line: &&String| text::width(line) <= usize::from(available);
-        if let Some(line) = lines.iter().find(fits).or(lines.last()) {
-            let mut left = region.region(1, y, available, 1);
-            left.put(0, 0, theme.span(line.as_str(), Role::Warning));
-        }
+        let mut left = region.region(1, y, available, 1);
+        left.put(0, 0, theme.span(line, Role::Warning));
     }
 }
 

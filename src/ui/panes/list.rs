@@ -169,10 +169,8 @@ fn heading<'t>(
 fn columns_of(region: &Region<'_>, state: &State) -> Columns {
     let names = state.servers.iter().map(|server| server.name.as_str());
     let widest = names.map(|name| text::width(&text::clean_line(name))).max();
-    let callers = state.list.callers.iter();
-    let callers = callers.map(|label| text::width(&text::clean_line(label)));
-    let narrow = |width: Option<usize>| u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
-    Columns::of(region.columns(), narrow(widest), narrow(callers.max()))
+    let widest = u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX);
+    Columns::of(region.columns(), widest, state.totals.has_callers)
 }
 
 /// A task's row, and its progress bar with the column where it begins.

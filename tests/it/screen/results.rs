@@ -169,7 +169,11 @@ fn shows_markdown_as_it_is_written() {
         assert!(screen.draw().contains(line), "{}", screen.draw());
     }
     screen.keys("/").type_in("THE MAP](HTTP").keys("enter");
-    assert!(answer(&screen).contains("1 of 1"), "{}", answer(&screen));
+    assert!(
+        answer(&screen).contains("1 matching line"),
+        "{}",
+        answer(&screen)
+    );
 }
 
 #[test]

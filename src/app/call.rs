@@ -416,9 +416,10 @@ mod tests {
         let mut form = CallForm::new(&state);
         let tool = Tool::taking(schema);
         let given = given.as_object().unwrap();
-        let missing = match given.is_empty() {
-            true => InitialValue::Default,
-            false => InitialValue::Omitted,
+        let missing = if given.is_empty() {
+            InitialValue::Default
+        } else {
+            InitialValue::Omitted
         };
         form.set_tool(tool, given, missing);
         form

@@ -3,18 +3,17 @@
 
 mod approval;
 mod cancel;
+pub(super) mod commands;
 mod copy;
 pub(super) mod edit;
 pub(super) mod filter;
 mod fit;
-pub(super) mod help;
 mod import;
 pub(super) mod inject_fault;
 pub(super) mod keys;
 pub(super) mod menu;
 pub(super) mod menu_keys;
 pub(super) mod page;
-pub(super) mod palette;
 pub(super) mod part;
 pub(super) mod question;
 mod quit;
@@ -36,16 +35,9 @@ use menu::Menu;
 /// A layer over the screen that gets the keys; the last one is on top.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// The key bindings.
-    Help {
-        /// The search text.
-        field: Field,
-        /// The index of the selected match.
-        cursor: usize,
-    },
-    /// The command palette.
-    Palette {
-        /// The command line.
+    /// The keys and commands.
+    Commands {
+        /// The command line, or a text to search for.
         field: Field,
         /// The index of the selected match.
         cursor: usize,

@@ -10,7 +10,7 @@ use super::{
     tab_document,
 };
 
-/// The keys for the footer, as key and label. The palette and the help come last.
+/// The keys for the footer, as key and label. The keys of all commands come last.
 pub fn footer_keys(state: &State) -> Vec<(String, String)> {
     let scope = scope(state);
     let is_of_task = matches!(scope, Scope::List | Scope::Detail);

@@ -12,12 +12,11 @@ use super::{
     alerts::WindowFocus,
     call::{Stage, call_key},
     dialogs::{
+        commands::commands_key,
         edit::edit_key,
         filter::{apply_filter, filter_key},
-        help::help_key,
         menu_keys::menu_key,
         page::page_key,
-        palette::palette_key,
         question::question_key,
         save_as::save_key,
         search::search_key,
@@ -55,7 +54,7 @@ pub(super) fn apply(state: &mut State, input: UserInput) {
 fn paste(state: &mut State, pasted: &str) {
     let now = state.now();
     let fits = match state.dialogs.stack.last_mut() {
-        Some(Overlay::Palette { field, cursor } | Overlay::Help { field, cursor }) => {
+        Some(Overlay::Commands { field, cursor }) => {
             *cursor = 0;
             field.paste(pasted)
         }
@@ -135,14 +134,13 @@ fn on_key(state: &mut State, chord: Chord, is_drawn: bool) {
 /// Gives a key to a layer; returns `false` to close it.
 fn overlay_key(state: &mut State, overlay: &mut Overlay, key: KeyPress) -> bool {
     match overlay {
-        Overlay::Help { field, cursor } => help_key(state, field, cursor, key),
         Overlay::Page { lines, scroll, .. } => page_key(state, lines, scroll, key),
         Overlay::Menu {
             menu,
             selected,
             drawn,
         } => menu_key(state, menu, selected, *drawn, key),
-        Overlay::Palette { field, cursor } => palette_key(state, field, cursor, key),
+        Overlay::Commands { field, cursor } => commands_key(state, field, cursor, key),
         Overlay::Filter(field) => filter_key(state, field, key),
         Overlay::Search(field) => search_key(state, field, key),
         Overlay::SaveAs { field, task, part } => save_key(state, field, (task, *part), key),

@@ -1,5 +1,5 @@
-//! The default key bindings, and the bindings with the user's overrides. Key handling, the footer, the help, the palette
-//! and every message that names a key use them.
+//! The default key bindings, and the bindings with the user's overrides. Key handling, the footer, the list of keys and
+//! commands, and every message that names a key use them.
 
 mod action;
 mod bindings;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 
-use crate::domain::{Chord, Key, wrap::wrap};
+use crate::domain::{Chord, Key};
 
 pub use action::{Action, Scope};
 pub use bindings::{BINDINGS, Binding};
@@ -22,15 +22,15 @@ pub(in crate::app) struct KeyPress {
     pub(in crate::app) action: Option<Action>,
 }
 
-/// A line of the help.
+/// A line in the list of keys and commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelpLine {
-    /// The keys, or the command if it has no key; empty in a title and in a continued line.
+    /// The keys, or the command if it has no key; empty in a title.
     pub keys: String,
     /// What they do, or the title.
     pub text: String,
-    /// The binding and its index among the help's bindings; `None` for a title.
-    pub binding: Option<(usize, &'static Binding)>,
+    /// The binding; `None` for a title.
+    pub binding: Option<&'static Binding>,
 }
 
 impl HelpLine {
@@ -103,38 +103,14 @@ impl Keymap {
             .map_or(String::new(), |chord| pretty(*chord))
     }
 
-    /// The label of a binding's first key, if it applies in this scope.
-    pub fn lookup_first(&self, scope: Scope, binding: &Binding) -> Option<String> {
-        let key = self.first_key(binding);
-        (binding.scopes.contains(&scope) && !key.is_empty()).then_some(key)
-    }
-
     fn row(&self, scope: Scope, action: Action) -> Option<&(&'static Binding, Vec<Chord>)> {
         self.rows
             .iter()
             .find(|(row, _)| row.action == action && row.scopes.contains(&scope))
     }
 
-    /// The help's lines for a search text, wrapped for a screen of this width.
-    pub fn help_page(&self, columns: u16, typed: &str) -> Vec<HelpLine> {
-        // Leave room for the keys, the frame and the margins.
-        let width = usize::from(columns).min(96).saturating_sub(29).max(20);
-        let mut page = Vec::new();
-        for line in self.help_found(typed) {
-            for (index, text) in wrap(&line.text, width).into_iter().enumerate() {
-                let keys = if index == 0 { &line.keys } else { "" };
-                page.push(HelpLine {
-                    keys: keys.to_owned(),
-                    text,
-                    ..line
-                });
-            }
-        }
-        page
-    }
-
-    /// The help's lines for a search text: all bindings by scope if it is empty, else the matches, best first.
-    fn help_found(&self, typed: &str) -> Vec<HelpLine> {
+    /// The keys and commands for a typed text: all by scope if it is empty, else the matches, best first.
+    pub fn found(&self, typed: &str) -> Vec<HelpLine> {
         let typed = typed.trim();
         // A leading slash is a habit from pagers.
         let after_slash = typed.strip_prefix('/').filter(|it| !it.is_empty());
@@ -143,28 +119,22 @@ impl Keymap {
             return self.help_all();
         }
         let lower = typed.to_lowercase();
+        let word = lower.split_whitespace().next().unwrap_or_default();
         let rank = |line: &HelpLine| {
-            let (_, binding) = line.binding?;
-            let is_key = line.keys.split(' ').any(|key| key == typed);
+            let binding = line.binding?;
             let matches = |text: &str| text.to_lowercase().contains(&lower);
-            Some(match binding.command {
-                _ if is_key => 0,
-                word if word == lower => 1,
-                word if word.starts_with(&lower) => 2,
-                _ if matches(&line.text) || matches(binding.label) || matches(&line.keys) => 3,
-                _ => return None,
-            })
+            let rules = [
+                line.keys.split(' ').any(|key| key == typed),
+                binding.command == word,
+                binding.command.starts_with(word),
+                matches(&line.text) || matches(binding.label) || matches(&line.keys),
+            ];
+            rules.iter().position(|fits| *fits)
         };
-        self.help_all()
-            .into_iter()
-            .filter_map(|line| Some((rank(&line)?, line)))
-            .sorted_by_key(|(rank, _)| *rank)
-            .enumerate()
-            .map(|(index, (_, mut line))| {
-                line.binding = line.binding.map(|(_, binding)| (index, binding));
-                line
-            })
-            .collect()
+        let lines = self.help_all().into_iter();
+        let ranked = lines.filter_map(|line| Some((rank(&line)?, line)));
+        let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
+        ranked.map(|(_, line)| line).collect()
     }
 
     /// All bindings by scope; an action without a key is listed with its command.
@@ -172,7 +142,7 @@ impl Keymap {
         let mut lines = Vec::new();
         let mut seen: Vec<(Action, &str)> = Vec::new();
         for scope in Scope::ALL.iter().copied() {
-            let of_scope: Vec<&(&Binding, Vec<Chord>)> = self
+            let of_scope: Vec<&(&'static Binding, Vec<Chord>)> = self
                 .rows
                 .iter()
                 .filter(|(binding, _)| binding.scopes.contains(&scope))
@@ -186,7 +156,6 @@ impl Keymap {
             }
             lines.push(HelpLine::title(scope.title()));
             for (binding, chords) in of_scope {
-                let index = seen.len();
                 seen.push((binding.action, binding.help));
                 let mut keys = chords.iter().map(|chord| pretty(*chord)).join(" ");
                 if keys.is_empty() {
@@ -195,7 +164,7 @@ impl Keymap {
                 lines.push(HelpLine {
                     keys,
                     text: binding.help.to_owned(),
-                    binding: Some((index, binding)),
+                    binding: Some(binding),
                 });
             }
         }
@@ -274,6 +243,27 @@ mod tests {
             let is_its = |line: &HelpLine| line.keys == keys && line.text == binding.help;
             assert!(lines.iter().any(is_its), "{keys} {}", binding.help);
         }
+    }
+
+    #[test]
+    fn command_names_find_their_actions() {
+        let keys = Keymap::default();
+        let first = |typed: &str| keys.found(typed).first()?.binding.map(|it| it.action);
+        for (typed, action) in [
+            ("pause", Action::Pause),
+            ("again", Action::RunAgain),
+            ("rm", Action::Forget),
+            ("ls", Action::ShowTasks),
+            ("cancel", Action::Cancel),
+            ("call forecast", Action::NewCall),
+            ("/trace", Action::Trace),
+            ("p", Action::Pause),
+            ("Ctrl-C", Action::Interrupt),
+        ] {
+            assert_eq!(first(typed), Some(action), "{typed}");
+        }
+        assert_eq!(first("no such thing at all"), None);
+        assert_eq!(keys.found(" ").len(), keys.help_all().len());
     }
 
     #[test]

@@ -59,7 +59,6 @@ pub use detail::{tab_document, tab_lines, task_offer};
 pub use detail_pane::{DetailPane, Focus, Tab, TextOptions};
 pub use dialogs::menu::{BodyLine, Dialog, Menu, MenuAction, MenuItem};
 pub use dialogs::menu_keys::dialog;
-pub use dialogs::palette::matches;
 pub use dialogs::question::{position_of, waits};
 pub use dialogs::{Dialogs, EditForm, Overlay};
 pub use document::{Document, DocumentLine, LineKind, Match};
@@ -89,7 +88,7 @@ pub use status::{Attention, attention, retry_phrase, scope, time_left, until_phr
 pub use task_row::{Group, TaskRow};
 pub use timeline::Timeline;
 pub use totals::{Counts, TaskTotals};
-pub use typed_line::{TypedArgument, lines};
+pub use typed_line::TypedArgument;
 pub(crate) use typed_line::{TypedValue, WrongType, parse_argument};
 pub use update::{update, update_all};
 pub use wake::{FRAME_MS, ages, next_wake};

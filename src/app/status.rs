@@ -222,8 +222,7 @@ pub fn scope(state: &State) -> Scope {
         Some(Overlay::Call(form)) if form.stage != Stage::Form => Scope::Text,
         Some(Overlay::Call(_) | Overlay::Edit(_) | Overlay::Question(_)) => Scope::Form,
         Some(
-            Overlay::Help { .. }
-            | Overlay::Palette { .. }
+            Overlay::Commands { .. }
             | Overlay::Filter(_)
             | Overlay::Search(_)
             | Overlay::SaveAs { .. },

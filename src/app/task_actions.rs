@@ -127,7 +127,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     if ended.is_empty() {
         let key = state.key(Action::Cancel);
         return state.reply(format!(
-            "only tasks that ended can be removed; press {key} to cancel"
+            "only ended tasks can be removed; press {key} to cancel"
         ));
     }
     for id in &ended {

@@ -1,43 +1,9 @@
-//! Parses palette lines in the syntax of the command line.
+//! Parses command lines in the syntax of the command line.
 
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::domain::{ArgumentKind, ArgumentSpec, TaskId, has_large_integer};
-
-/// Commands that take arguments and have no key binding, with their help.
-const COMMANDS: [(&str, &str); 5] = [
-    ("attach", "attach ID: go to a task"),
-    ("show", "show ID: go to a task"),
-    ("watch", "watch ID: go to a task"),
-    ("result", "result ID: read the result of a task"),
-    ("logs", "logs ID: read the log of a task"),
-];
-
-/// The commands of the command line that the palette doesn't have.
-pub(super) const IN_A_SHELL: [&str; 14] = [
-    "clean",
-    "completions",
-    "demo",
-    "doctor",
-    "export",
-    "keeper",
-    "logout",
-    "man",
-    "paths",
-    "proxy",
-    "sessions",
-    "unwrap",
-    "wait",
-    "wrap",
-];
-
-/// The help of the matching commands that have no key binding.
-pub fn lines(typed: &str) -> Vec<&'static str> {
-    let word = typed.split_whitespace().next().unwrap_or_default();
-    let lines = COMMANDS.iter().filter(|(name, _)| name.starts_with(word));
-    lines.map(|(_, help)| *help).collect()
-}
 
 /// A typed argument, `key=value` or `key:=json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,7 +127,7 @@ pub(crate) enum TypedLineError {
         "{0} contains a whole number that doesn't fit in 64 bits and would be rounded; pass it in --args, which is sent as written"
     )]
     TooLarge(String),
-    /// A flag of the command line that the palette doesn't have.
+    /// A flag that only the command line has.
     #[error("{0} is not supported here; use -s, --name and key=value")]
     Flag(String),
     /// Something else where an argument belongs.

@@ -1062,6 +1062,17 @@ fn without_a_client_id_the_server_makes_one() {
         assert_eq!(demo_server::rows(dir.path(), id).unwrap(), 3);
         let other = client.ask(2, TOOL, arguments).await;
         assert_ne!(other["client_id"], answer["client_id"]);
+        let stats = client.ask(3, "get_checkpoint_stats", json!({})).await;
+        assert_eq!(stats["by_status"], json!({"completed": 2}));
+        assert_eq!(stats["records_processed"], 6);
+        let clean = async |id, days: u64| {
+            let age = json!({"max_age_days": days});
+            client.ask(id, "cleanup_checkpoints", age).await["deleted"].clone()
+        };
+        assert_eq!(clean(4, 1).await, 0);
+        assert_eq!(clean(5, u64::MAX).await, 0);
+        assert_eq!(clean(6, 0).await, 2);
+        assert_eq!(demo_server::rows(dir.path(), id).unwrap(), 0);
     });
 }
 

@@ -541,7 +541,7 @@ fn the_screen_shows_not_saved_and_recovers() {
     tui.wait_for("NOT SAVED: ");
     // The keys answer meanwhile.
     tui.press("?");
-    tui.wait_for("─ Keys ─");
+    tui.wait_for("─ Keys and commands ─");
     tui.press("\u{1b}");
     bench.becomes(Disk::Well);
     tui.wait_until("the mark to go", |screen| {

@@ -2,7 +2,6 @@
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     reason = "a test fails by panicking, its helpers too"
 )]
 

@@ -969,9 +969,11 @@ fn adopts_a_thousand_tasks_once_and_polls_at_the_servers_pace() {
     let mut paints = Vec::new();
     for _ in 0..10 {
         screen.press("?");
-        paints.push(screen.wait_for("─ Keys ─"));
+        paints.push(screen.wait_for("─ Keys and commands ─"));
         screen.press("\x1b");
-        screen.wait_until("the list", |screen| !screen.contents().contains("─ Keys ─"));
+        screen.wait_until("the list", |screen| {
+            !screen.contents().contains("─ Keys and commands ─")
+        });
     }
     paints.sort();
     println!(

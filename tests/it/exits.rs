@@ -56,7 +56,7 @@ const PLACES: [Place; 15] = [
     place("question", &["/DEPLOY\r", "\r"], "─ Question ─"),
     place("cancel dialog", &["x"], "no, don't cancel"),
     place("quit dialog", &["q"], "Quit?"),
-    place("help", &["?"], "─ Keys ─"),
+    place("help", &["?"], "─ Keys and commands ─"),
     place("printed below", &["Y"], "(press Enter to return)"),
     place("filter", &["/abc"], "filter: abc"),
     place("command line", &[":wai"], ": wai"),

@@ -543,7 +543,7 @@ impl At {
             Self::List | Self::Call => {}
             Self::Overlay => {
                 tui.press("?");
-                tui.wait_for("─ Keys ─");
+                tui.wait_for("─ Keys and commands ─");
             }
             Self::Form => {
                 tui.press("n");
@@ -623,7 +623,9 @@ fn draws_on_a_part_of_a_terminal_without_end() {
     tui.press("?");
     tui.wait_for("Keys");
     tui.press("\x1b");
-    tui.wait_until("the list", |screen| !screen.contents().contains("─ Keys ─"));
+    tui.wait_until("the list", |screen| {
+        !screen.contents().contains("─ Keys and commands ─")
+    });
     tui.press("q");
     assert_eq!(tui.end().0, 0);
     let mut addressed: Vec<(u32, u32)> = Vec::new();

@@ -718,25 +718,6 @@ fn sends_nothing_to_a_server_with_an_untrusted_certificate() {
             "{url}: it is not tried again and again"
         );
     }
-    // Who only looks around stops there too.
-    let words = [
-        "-s",
-        "https://evil.test/mcp",
-        "-H",
-        "Authorization: Bearer canary",
-        "doctor",
-    ];
-    let mut command = program(dir.path(), &words);
-    command
-        .env("SSL_CERT_FILE", &trusted)
-        .env("HTTPS_PROXY", &through);
-    let ran = finish(&mut command);
-    assert_eq!(ran.code, Some(1), "{ran:#?}");
-    let said = "has no valid certificate: its certificate was not accepted (certificate not valid";
-    assert!(
-        ran.out.contains(said) && !ran.out.contains("canary"),
-        "{ran:#?}"
-    );
     assert_eq!((read.load(Ordering::SeqCst), plain.calls()), (0, 0));
 }
 

@@ -230,11 +230,7 @@ fn open_layer(state: &mut State, action: Action) -> bool {
             }
         }
         Action::AddServer => add_server(state),
-        Action::Palette => state.dialogs.stack.push(Overlay::Palette {
-            field: Field::default(),
-            cursor: 0,
-        }),
-        Action::Help => state.dialogs.stack.push(Overlay::Help {
+        Action::Palette | Action::Help => state.dialogs.stack.push(Overlay::Commands {
             field: Field::default(),
             cursor: 0,
         }),

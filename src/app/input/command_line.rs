@@ -1,4 +1,4 @@
-//! Commands with arguments in the palette. They are those of the command line.
+//! Typed commands with arguments. They are those of the command line.
 
 use itertools::Itertools as _;
 
@@ -20,7 +20,7 @@ use super::{
     moves::{show_tab, show_tools, to_selected_task, to_tasks},
 };
 
-/// Runs a palette command with an argument; returns `false` if the line is no such command.
+/// Runs a typed command with an argument; returns `false` if the line is no such command.
 pub(in crate::app) fn run_line(state: &mut State, typed: &str) -> bool {
     let (word, rest) = typed
         .split_once(char::is_whitespace)

@@ -1,6 +1,6 @@
 //! What keys and commands do, and where keys apply.
 
-/// What a key or a palette command does.
+/// What a key or a typed command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the table below describes each one")]
 pub enum Action {
@@ -99,7 +99,7 @@ pub enum Scope {
     Form,
     /// A question that asks the user to open a web page.
     Page,
-    /// A text line such as the filter or the palette.
+    /// A text line such as the filter or a command.
     Text,
 }
 

@@ -16,7 +16,7 @@ pub struct Binding {
     pub chords: &'static [&'static str],
     /// Where it applies.
     pub scopes: &'static [Scope],
-    /// Its command in the palette and its name in the configuration, the same as on the command line if there is one;
+    /// Its command after `:` and its name in the configuration, the same as on the command line if there is one;
     /// empty if it only has keys.
     pub command: &'static str,
     /// A short label for the footer.
@@ -117,8 +117,8 @@ pub const BINDINGS: &[Binding] = &[
     // Too rarely used for a key.
     bind(Action::Trace, &[], TASK, "trace", "record traffic", "start or stop recording traffic with the task's server (see the Trace tab)").changes().of_task(),
     bind(Action::InjectFault, &["b"], PANES, "break", "fault", "inject a fault (demo only)").changes(),
-    bind(Action::Palette, &[":"], PANES, "", "commands", "command palette; also accepts most longhaul commands"),
-    bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys; type to search, Enter to run"),
+    bind(Action::Palette, &[":"], PANES, "", "commands", "keys and commands; also accepts most longhaul commands"),
+    bind(Action::Help, &["?", "f1"], PANES, "help", "keys", "all keys and commands; type to search, Enter to run"),
     bind(Action::Quit, &["q"], &[List, Detail, Tools, Servers, Messages, Timeline, Menu], "quit", "quit", "close the dialog or pane; in the list, quit"),
     bind(Action::StopKeeper, &["Q"], PANES, "stop", "stop the keeper", "stop the keeper and quit; first shows what happens to each call"),
     bind(Action::Interrupt, &["ctrl-c"], Scope::ALL, "", "quit", "quit; if this asks first, press again to quit anyway"),

@@ -28,13 +28,12 @@ const TOAST_LINES: usize = 2;
 pub(super) fn overlays(region: &mut Region<'_>, state: &State, now: Stamp) {
     for overlay in &state.dialogs.stack {
         match overlay {
-            Overlay::Help { field, cursor } => pages::help(region, state, field, *cursor),
             Overlay::Page {
                 title,
                 lines,
                 scroll,
             } => pages::page(region, title, lines, *scroll),
-            Overlay::Palette { field, cursor } => pages::palette(region, state, field, *cursor),
+            Overlay::Commands { field, cursor } => pages::commands(region, state, field, *cursor),
             Overlay::Menu { menu, selected, .. } => {
                 menu::menu(region, &crate::app::dialog(state, menu, now), *selected);
             }

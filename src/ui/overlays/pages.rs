@@ -1,68 +1,74 @@
-//! The help page, the text page and the command palette.
-
-use ratatui::text::Line;
+//! The list of keys and commands, and the text page.
 
 use super::{
     super::spans::{fit, pad_to},
     typed,
 };
 use crate::{
-    app::{Field, HelpLine, State, lines, matches, pane_scope, why_not},
+    app::{Field, HelpLine, State, pane_scope, why_not},
     domain::text,
     ui::{Region, Role, wrap::wrap},
 };
 
-/// The columns of the keys in the help page.
+/// The columns of the keys, and of the keys and a command.
 const KEYS: usize = 18;
+const KEYS_AND_COMMAND: usize = 29;
 
-/// Draws the help: the keys and commands that match the typed text.
-pub(super) fn help(region: &mut Region<'_>, state: &State, field: &Field, cursor: usize) {
-    let keys = &state.setup.settings.keys;
-    let lines = keys.help_page(region.columns(), field.text());
+/// Draws the keys and commands that match the typed text, with what they do or why they are unavailable.
+pub(super) fn commands(region: &mut Region<'_>, state: &State, field: &Field, cursor: usize) {
+    let lines = state.setup.settings.keys.found(field.text());
     let most = above_footer(region.rows());
     let columns = region.window_columns(92);
     let total = u16::try_from(lines.len().max(1)).unwrap_or(u16::MAX);
-    let mut window = region.window(columns, total.saturating_add(4).min(most), "Keys");
+    let rows = total.saturating_add(4).min(most);
+    let mut window = region.window(columns, rows, "Keys and commands");
     let theme = window.theme;
     let (columns, rows) = (window.columns(), window.rows().saturating_sub(2));
-    let mut prompt = typed::field(theme, columns, "/ ", field, true);
+    let mut prompt = typed::field(theme, columns, ": ", field, true);
     if field.is_empty() {
         let help = " type to search, Enter to run, Esc to close";
         prompt.push_span(theme.span(help, Role::Dim));
     }
     window.put(0, 0, prompt);
     if lines.is_empty() {
-        let note = theme.span("No matching key or command.", Role::Dim);
-        window.put(0, 2, note);
+        let note = "Nothing in the list matches; Enter runs the line as a command.";
+        window.put(0, 2, theme.span(note, Role::Dim));
         return;
     }
     let available = usize::from(rows).max(1);
-    let is_on = |line: &HelpLine| line.binding.is_some_and(|(index, _)| index == cursor);
-    let end = lines.iter().rposition(is_on).map_or(0, |at| at + 1);
-    let first = end.saturating_sub(available);
-    let shown = lines.iter().skip(first).take(available);
-    for (line, y) in shown.zip(2_u16..) {
-        if line.binding.is_none() {
-            window.put(0, y, theme.span(line.text.as_str(), Role::Heading));
+    let is_bound = |(_, line): &(usize, &HelpLine)| line.binding.is_some();
+    let mut bound = lines.iter().enumerate().filter(is_bound);
+    let here = bound.nth(cursor).map_or(0, |(index, _)| index);
+    let first = (here + 1).saturating_sub(available);
+    let below = pane_scope(state);
+    let mut choices = Vec::with_capacity(available);
+    for (index, line) in lines.iter().enumerate().skip(first).take(available) {
+        let Some(binding) = line.binding else {
+            choices.push(theme.span(line.text.as_str(), Role::Heading).into());
             continue;
-        }
-        let role = Role::of_choice(is_on(line), true);
-        let sign = if is_on(line) && !line.keys.is_empty() {
-            theme.glyphs.cursor
-        } else {
-            " "
         };
-        let keys = theme.span(line.keys.as_str(), Role::Key);
-        let keys = fit(keys.into(), KEYS, theme.glyphs.more);
-        let mut spans = Line::from(theme.span(format!("{sign} "), Role::Focus));
-        spans.extend(keys);
-        pad_to(&mut spans, KEYS + 3);
-        spans.push_span(theme.span(line.text.as_str(), role));
-        window.put(0, y, spans);
-        if is_on(line) {
-            window.set_style(0, y, columns, theme.style(Role::Selected));
+        let reason = why_not(state, binding.action);
+        let role = Role::of_choice(index == here, reason.is_none());
+        let mut description = reason.unwrap_or_else(|| line.text.clone());
+        // The list of all keys has titles that say where they work.
+        if !field.is_empty() && !binding.scopes.contains(&below) {
+            let place = binding.scopes.first().map_or("", |scope| scope.title());
+            description = format!("({}) {description}", place.to_lowercase());
         }
+        if index == here && text::width(&description) + KEYS_AND_COMMAND + 2 > usize::from(columns)
+        {
+            window.put(0, 1, theme.span(description.as_str(), Role::Plain));
+        }
+        let keys = theme.span(line.keys.as_str(), Role::Key);
+        let mut row = fit(keys.into(), KEYS - 1, theme.glyphs.more);
+        pad_to(&mut row, KEYS);
+        row.push_span(theme.span(binding.command, role));
+        pad_to(&mut row, KEYS_AND_COMMAND);
+        row.push_span(theme.span(description, Role::Dim));
+        choices.push(row);
     }
+    let mut part = window.region(0, 2, columns, rows);
+    part.put_choices(choices, Some(here - first));
     window.put_more_below(lines.len().saturating_sub(first + available));
 }
 
@@ -106,63 +112,4 @@ pub(super) fn page(region: &mut Region<'_>, title: &str, lines: &[String], scrol
     }
     window.put_text(0, 0, shown, Role::Plain);
     window.put_more_below(lines.len().saturating_sub(read));
-}
-
-/// The columns of a command, and of a command and its key.
-const COMMAND: usize = 11;
-const COMMAND_AND_KEY: usize = 18;
-
-/// Draws the command palette: the matching commands with their keys and, if unavailable, the reason.
-pub(super) fn palette(region: &mut Region<'_>, state: &State, field: &Field, cursor: usize) {
-    let found = matches(field.text());
-    // Leave the footer visible.
-    let most = region.rows().saturating_sub(7).clamp(1, 14);
-    let rows = u16::try_from(found.len())
-        .unwrap_or(u16::MAX)
-        .clamp(1, most);
-    let columns = region.window_columns(88);
-    let mut window = region.window(columns, rows + 4, "Commands");
-    let theme = window.theme;
-    let (columns, rows) = (window.columns(), window.rows().saturating_sub(2));
-    window.put(0, 0, typed::field(theme, columns, ": ", field, true));
-    if found.is_empty() {
-        let lines = lines(field.text());
-        let line = *lines.first().unwrap_or(&"Unknown command.");
-        window.put(0, 2, theme.span(line, Role::Dim));
-        return;
-    }
-    let available = usize::from(rows).max(1);
-    let cursor = cursor.min(found.len().saturating_sub(1));
-    let first = (cursor + 1).saturating_sub(available);
-    let below = pane_scope(state);
-    let mut choices = Vec::with_capacity(available);
-    for (index, binding) in found.iter().enumerate().skip(first).take(available) {
-        let is_on = index == cursor;
-        let reason = why_not(state, binding.action);
-        let role = Role::of_choice(is_on, reason.is_none());
-        let keys = &state.setup.settings.keys;
-        // A key that does something else in this pane is shown with the pane where it works.
-        let here = keys.lookup_first(below, binding);
-        let elsewhere = match (&here, keys.first_key(binding).as_str(), binding.scopes) {
-            (None, key, [scope, ..]) if !key.is_empty() => {
-                format!("({key} {}) ", scope.title().to_lowercase())
-            }
-            _ => String::new(),
-        };
-        let description = match &reason {
-            Some(why) => format!("{elsewhere}{}", text::clean_line(why)),
-            None => format!("{elsewhere}{}", binding.help),
-        };
-        if is_on && text::width(&description) + 20 > usize::from(columns) {
-            window.put(0, 1, theme.span(description.as_str(), Role::Plain));
-        }
-        let mut line = Line::from(theme.span(binding.command, role));
-        pad_to(&mut line, COMMAND);
-        line.push_span(theme.span(here.unwrap_or_default(), Role::Key));
-        pad_to(&mut line, COMMAND_AND_KEY);
-        line.push_span(theme.span(description, Role::Dim));
-        choices.push(line);
-    }
-    let mut part = window.region(0, 2, columns, rows);
-    part.put_choices(choices, Some(cursor - first));
 }

@@ -31,7 +31,7 @@ pub(in crate::ui) fn footer(region: &mut Region<'_>, state: &State) {
         Line::from(vec![theme.span(key, Role::Key), label])
     });
     let keys: Vec<Line<'_>> = keys.collect();
-    // The last two (command palette and help) lead to all others, so they are always shown.
+    // The last two (for all keys and commands) lead to all others, so they are always shown.
     let always = keys.len().saturating_sub(2);
     let reserved: usize = keys.iter().skip(always).map(|key| key.width() + 2).sum();
     let columns = usize::from(region.columns());

@@ -141,8 +141,11 @@ fn counts(state: &State, columns: u16) -> Vec<(String, Role)> {
     if all.needs > 0 {
         counts.push((counted(all.needs, text::needs_you(all.needs)), Role::Needs));
     }
-    counts.push((counted(all.running, "running"), Role::Plain));
     // On a narrow screen, servers get the space of counts that need no action.
+    if columns < 70 {
+        return counts;
+    }
+    counts.push((counted(all.running, "running"), Role::Plain));
     if columns < 100 {
         return counts;
     }

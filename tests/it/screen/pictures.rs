@@ -176,7 +176,11 @@ const SCENES: &[Scene] = &[
     }),
     ("dialog_copy", |size, look| pressed(size, look, "esc y")),
     ("dialog_help", |size, look| pressed(size, look, "esc ?")),
-    ("dialog_palette", |size, look| pressed(size, look, "esc :")),
+    ("dialog_commands", |size, look| {
+        let mut screen = pressed(size, look, "esc :");
+        screen.type_in("tools");
+        screen
+    }),
     ("dialog_edit", |size, look| pressed(size, look, "esc e")),
     ("dialog_filter", |size, look| pressed(size, look, "esc /")),
     ("dialog_stop_now", |size, look| {

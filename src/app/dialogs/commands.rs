@@ -1,0 +1,49 @@
+//! The keys and commands (`?` and `:`). Commands have the names of the command line.
+
+use crate::app::{
+    Action, Field, KeyPress, State,
+    input::{actions::perform_named, command_line::run_line},
+    keymap::Binding,
+};
+
+use super::keys::{moves, type_in};
+
+pub(in crate::app) fn commands_key(
+    state: &mut State,
+    field: &mut Field,
+    cursor: &mut usize,
+    key: KeyPress,
+) -> bool {
+    let found = state.setup.settings.keys.found(field.text());
+    let found: Vec<&'static Binding> = found.iter().filter_map(|line| line.binding).collect();
+    if moves(state, key.action, cursor, found.len().saturating_sub(1)) {
+        return true;
+    }
+    match key.action {
+        Some(Action::Back) => return false,
+        Some(Action::Accept) => {}
+        _ => return type_in(field, cursor, key.chord),
+    }
+    let typed = field.text().trim();
+    // A row that the user moved to is meant, whatever is typed.
+    if *cursor == 0 && run_line(state, typed) {
+        return false;
+    }
+    let word = typed.split_whitespace().next().unwrap_or_default();
+    match found.get(*cursor) {
+        None => state.reply("unknown command; other longhaul commands run in a shell"),
+        Some(binding) if binding.command == word && word != typed => {
+            state.reply(format!("`{word}` takes no arguments here"));
+        }
+        Some(binding) if !binding.acts_on_panes() => {
+            let place = binding.scopes.first().map_or("", |scope| scope.title());
+            let key = state.setup.settings.keys.first_key(binding);
+            state.reply(format!("{key} works {}", place.to_lowercase()));
+        }
+        Some(binding) => {
+            perform_named(state, binding);
+            return false;
+        }
+    }
+    true
+}

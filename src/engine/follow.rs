@@ -27,7 +27,7 @@ use crate::{
         Connectivity, NoticeLevel, RequestError, SessionEvent, SessionRequest, SessionRequestId,
         TaskId, exit, text,
     },
-    store::{DriverLock, Paths, process_state},
+    store::{Paths, process_state},
 };
 
 /// How often a silent driver is pinged.
@@ -58,9 +58,9 @@ pub(super) async fn follow(
     }
     let mut lines = lines_of(Either::Left(stream));
     let hello = tokio::select! {
-        hello = first_frame(&options.paths, &mut lines) => match hello {
-            Some(line) => line?.ok()?,
-            None => return Some(Ending::DriverSilent),
+        hello = tokio::time::timeout(DRIVER_WITHIN, lines.next()) => match hello {
+            Ok(line) => line?.ok()?,
+            Err(_) => return Some(Ending::DriverSilent),
         },
         _ = &mut own.leaving => return Some(Ending::Left),
     };
@@ -71,10 +71,6 @@ pub(super) async fn follow(
         Hello::ours(contract)
     };
     if !is_understood(&hello, contract) {
-        // A driver that was killed may have sent only part of it.
-        if has_ended(&mut lines).await {
-            return Some(Ending::DriverGone);
-        }
         let words = other_here(&hello, &options.paths);
         return Some(sit_out(&mut lines, &words, snapshots, own).await);
     }
@@ -118,7 +114,7 @@ pub(super) async fn follow_host(
 /// What is wrong with the first frame on the socket of this machine.
 fn other_here(hello: &str, paths: &Paths) -> String {
     if serde_json::from_str::<Hello>(hello).is_ok() {
-        return OTHER_VERSION.to_owned();
+        return "the longhaul process that runs this session's calls is a different version; stop it with `longhaul keeper stop` and try again".to_owned();
     }
     format!(
         "{} is served by a program that is not longhaul; stop that program, remove the file and try again",
@@ -178,37 +174,30 @@ async fn attend(
         }
         write_requests(&mut to_driver, incoming, &pending, &unanswered_pings).await
     };
-    let ending = {
-        let mut reading = std::pin::pin!(reading);
-        tokio::select! {
-            // Requests made before this process exits are still sent.
-            biased;
-            ending = writing => match ending {
-                // A keeper that was stopped has said so before it closed the connection.
-                Ending::DriverGone => tokio::time::timeout(STOPPED_WITHIN, reading)
-                    .await
-                    .unwrap_or(Some(Ending::DriverGone)),
-                ending => Some(ending),
-            },
-            _ = leaving => Some(Ending::Left),
-            ending = &mut reading => ending,
-        }
-    };
-    match (ending, to_driver.reunite(from_driver)) {
-        (Some(ending), _) => ending,
-        (None, Ok(mut lines)) => sit_out(&mut lines, OTHER_VERSION, snapshots, own).await,
-        (None, Err(_)) => Ending::DriverGone,
+    let mut reading = std::pin::pin!(reading);
+    tokio::select! {
+        // Requests made before this process exits are still sent.
+        biased;
+        ending = writing => match ending {
+            // A keeper that was stopped has said so before it closed the connection.
+            Ending::DriverGone => tokio::time::timeout(STOPPED_WITHIN, reading)
+                .await
+                .unwrap_or(Ending::DriverGone),
+            ending => ending,
+        },
+        _ = leaving => Ending::Left,
+        ending = &mut reading => ending,
     }
 }
 
-/// Publishes what the driver reports; `None` once it says something that this version does not understand.
+/// Publishes what the driver reports, except for what only another version understands.
 async fn read_events(
     from_driver: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
     options: &Options,
     snapshots: &Snapshots,
     pending: &RefCell<&mut PendingRequests>,
     unanswered_pings: &Cell<u32>,
-) -> Option<Ending> {
+) -> Ending {
     let is_remote = matches!(options.role, ProcessRole::Remote(_));
     // The tasks of the first snapshots, until they are complete.
     let mut first = Some(BTreeSet::new());
@@ -218,7 +207,7 @@ async fn read_events(
             continue;
         }
         let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
-            return has_ended(from_driver).await.then_some(Ending::DriverGone);
+            continue;
         };
         match (&news, &mut first) {
             (SessionEvent::Task(view), Some(first)) => {
@@ -252,11 +241,11 @@ async fn read_events(
                 pending.borrow_mut().answer(snapshots, request, outcome);
             }
             // Only a keeper says that: it was stopped.
-            SessionEvent::Undriven => return Some(Ending::Stopped),
+            SessionEvent::Undriven => return Ending::Stopped,
             other => snapshots.publish(other),
         }
     }
-    Some(Ending::DriverGone)
+    Ending::DriverGone
 }
 
 /// Sends requests as they come, and pings in between.
@@ -320,30 +309,6 @@ fn forget_others(snapshots: &Snapshots, there: &BTreeSet<TaskId>) {
     }
 }
 
-/// What the driver sends first, or the end of the connection; `None` if neither comes in time. A stopped process gets less
-/// time.
-async fn first_frame(
-    paths: &Paths,
-    lines: &mut Lines,
-) -> Option<Option<Result<String, LinesCodecError>>> {
-    if let Ok(line) = tokio::time::timeout(STOPPED_WITHIN, lines.next()).await {
-        return Some(line);
-    }
-    if DriverLock::holder(paths).is_some_and(is_stopped) {
-        return None;
-    }
-    let rest = DRIVER_WITHIN.saturating_sub(STOPPED_WITHIN);
-    tokio::time::timeout(rest, lines.next()).await.ok()
-}
-
-/// Whether nothing more comes, so that the last line may be incomplete.
-async fn has_ended(
-    lines: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
-) -> bool {
-    let next = tokio::time::timeout(STOPPED_WITHIN, lines.next()).await;
-    matches!(next, Ok(None | Some(Err(_))))
-}
-
 /// Whether a process is stopped, as by Ctrl-Z.
 pub(super) fn is_stopped(pid: u32) -> bool {
     process_state(pid) == Some('T')
@@ -373,6 +338,44 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     };
     // A driver that does not answer reads the change at its next start.
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
+}
+
+/// What only the driver of a session knows.
+#[derive(Debug, Default)]
+pub struct DriverSnapshot {
+    /// The connections of the tasks.
+    pub connections: BTreeMap<TaskId, Connectivity>,
+    /// How many tasks have changed since they could be saved.
+    pub unsaved: usize,
+    /// Why they could not be saved.
+    pub unsaved_why: Option<String>,
+}
+
+/// Asks the driver; `None` if it doesn't answer. Nothing is requested: the driver sends its snapshots unasked, and they end
+/// with the first other event.
+pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
+    let mut snapshot = DriverSnapshot::default();
+    let mut stream = std::os::unix::net::UnixStream::connect(paths.socket()).ok()?;
+    let hello = serde_json::json!(Hello::ours(paths.contract));
+    stream.set_read_timeout(Some(PICTURE_WITHIN)).ok()?;
+    writeln!(stream, "{hello}").ok()?;
+    let mut lines = std::io::BufReader::new(stream).lines();
+    if !is_understood(&lines.next()?.ok()?, paths.contract) {
+        return None;
+    }
+    for line in lines.map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(SessionEvent::Task(view)) => {
+                snapshot.unsaved += usize::from(view.is_unsaved);
+                let id = view.task.id.clone();
+                snapshot.connections.insert(id, view.contact.clone());
+                snapshot.unsaved_why = snapshot.unsaved_why.or(view.unsaved_why.clone());
+            }
+            Ok(SessionEvent::Server(_)) => {}
+            _ => return Some(snapshot),
+        }
+    }
+    None
 }
 
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
@@ -427,7 +430,7 @@ async fn say(
 /// How long a driver may take to answer before that is reported.
 pub(super) const DRIVER_WITHIN: Duration = Duration::from_secs(5);
 
-/// After this time without an answer, a client looks whether the driver is stopped.
+/// How long the last words of a driver that closed the connection may take.
 const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a period as driver or client ended.

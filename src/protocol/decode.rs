@@ -68,6 +68,8 @@ pub enum Incoming<'a> {
     Cancelled(&'a RawValue),
     /// A notification that longhaul doesn't use.
     Other,
+    /// A response to the request with this id that has neither a result nor an error.
+    BadResponse(Cow<'a, str>),
     /// Not a readable message; the link counts and reports these.
     Unreadable,
 }
@@ -88,6 +90,7 @@ impl Incoming<'_> {
             | Self::TaskStatus(_)
             | Self::Acknowledged(_)
             | Self::Cancelled(_)
+            | Self::BadResponse(_)
             | Self::Unreadable => false,
         }
     }
@@ -223,7 +226,7 @@ fn interpret(message: RawMessage<'_>) -> Option<Incoming<'_>> {
         let outcome = match (message.result, message.error) {
             (_, Some(error)) => Err(rpc_error(error)),
             (Some(result), None) => Ok(result),
-            (None, None) => return Some(Incoming::Unreadable),
+            (None, None) => return Some(Incoming::BadResponse(id)),
         };
         return Some(Incoming::Response { id, outcome });
     };
@@ -576,7 +579,6 @@ mod tests {
             "bare words",
             r#"{"id":"a","result":{}"#,
             r#"{"id":"a","id":"b","result":{}}"#,
-            r#"{"id":"a"}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":1e999}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":NaN}}"#,
             r#"{"method":"notifications/progress","params":{"progressToken":"a","progress":"5"}}"#,
@@ -595,6 +597,7 @@ mod tests {
                 Incoming::Response { outcome: Ok(_), .. }
             ));
         }
+        assert!(matches!(one(r#"{"id":"a"}"#), Incoming::BadResponse(_)));
         // The rest of a batch is still read.
         let decoded = decode(r#"[7,{"id":"a","result":{}}]"#);
         assert!(matches!(

@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::{
     domain::{
         Attempt, ControlKind, HistoryEvent, LogLevel, Progress, QuestionKind, Status, TaskError,
-        TaskErrorKind, TaskId, TaskKind, text,
+        TaskErrorKind, TaskId, TaskKind, UnknownReason, text,
     },
-    link::{HandshakeError, InFlight, Link, RequestKind, replies::AT_ONCE},
+    link::{HandshakeError, InFlight, Link, RequestKind, in_flight::NoResponse, replies::AT_ONCE},
     protocol::{self, CallOutcome, HttpError, Incoming, RpcError, RpcOutcome, encode},
 };
 
@@ -151,11 +151,29 @@ impl Link {
             Incoming::Cancelled(id) if is_modern => self.listening_withdrawn(id.get()),
             Incoming::Cancelled(id) => self.question_withdrawn(id.get()),
             Incoming::OtherChanged | Incoming::Other => {}
+            Incoming::BadResponse(id) => self.responded_badly(&id),
             Incoming::Unreadable => {
                 if let Some(id) = task {
                     self.unreadable(id);
                 }
             }
+        }
+    }
+
+    /// A response that says nothing. Another one may follow on the stream of its call, while there is one.
+    fn responded_badly(&mut self, request_id: &str) {
+        let of = self.call(request_id).cloned();
+        let Some(id) = of.filter(|id| self.tasks.get(id).is_some_and(|it| it.served.is_none()))
+        else {
+            return;
+        };
+        self.unreadable(&id);
+        let on = self.tasks.get(&id).and_then(|it| it.stream.exchange());
+        if self.legacy_sse.is_some() {
+            let reason = UnknownReason::BadResponse { is_json: true };
+            self.out_of_stream(&id, Status::Unknown(reason));
+        } else if let Some(in_flight) = on.and_then(|on| self.in_flight.get_mut(on)) {
+            in_flight.came = Some(NoResponse::OtherJson);
         }
     }
 

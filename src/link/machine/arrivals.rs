@@ -422,7 +422,7 @@ fn over_the_cap(cap: usize) -> String {
 /// What an event is that came where an answer was due; `None` for what may come beside one.
 fn no_answer(data: &str) -> Option<NoResponse> {
     let mut messages = protocol::decode(data);
-    messages.retain(|message| !matches!(message, Incoming::Unreadable));
+    messages.retain(|it| !matches!(it, Incoming::Unreadable | Incoming::BadResponse(_)));
     let is_response = |message: &Incoming<'_>| matches!(message, Incoming::Response { .. });
     if data.is_empty() || !messages.is_empty() && !messages.iter().any(is_response) {
         return None;

@@ -825,3 +825,29 @@ fn a_json_body_that_is_not_the_response_says_so() {
         assert_eq!(bench.status(), &expected);
     }
 }
+
+#[test]
+fn a_response_without_a_result_ends_its_call_as_unknown() {
+    let bad = Status::Unknown(UnknownReason::BadResponse { is_json: true });
+    let empty = |id: &str| event("", &json!({"jsonrpc": "2.0", "id": id}));
+    for is_followed in [false, true] {
+        let mut bench = Bench::known();
+        let (call, id) = bench.call("steps");
+        bench.bring(call, empty(&id));
+        assert_eq!(bench.status(), &Status::Running);
+        let end = if is_followed {
+            bench.bring(call, event("", &result(&id)));
+            &Status::Completed
+        } else {
+            bench.bring(call, ExchangeEvent::Ended);
+            &bad
+        };
+        bench.secs(1);
+        assert_eq!(bench.status(), end);
+    }
+    let (mut bench, pipe) = Bench::process();
+    let (_, id) = bench.call("steps");
+    bench.bring(pipe, empty(&id));
+    bench.secs(1);
+    assert_eq!(bench.status(), &bad);
+}

@@ -429,7 +429,7 @@ pub(super) fn request_each(
     })
 }
 
-/// How long an edit may take to reach the session file; a driver saves four times a second.
+/// How long a change may take to reach the session file; a driver saves four times a second.
 pub(super) const SAVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sends the new configuration to the drivers of all sessions.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     cli::{CliResult, Context, json as documents},
     domain::{Connectivity, IfCut, Stamp, Status, Task, TaskId, text, unsaved_reason},
-    engine::driver_snapshot,
+    engine::task_connections,
     store::{DriverLock, Reader, StoreError},
 };
 
@@ -25,18 +25,18 @@ impl DriverInfo {
         let pid = DriverLock::holder(&context.paths);
         let is_another = pid.is_some_and(|pid| pid != std::process::id());
         let is_asked = is_another && !tasks.iter().all(|task| task.status.is_settled());
-        let snapshot = is_asked.then(|| driver_snapshot(&context.paths)).flatten();
-        if let Some(snapshot) = snapshot.as_ref().filter(|it| it.unsaved > 0) {
-            let tasks = text::plural(snapshot.unsaved, "task");
-            let why = unsaved_reason(snapshot.unsaved_why.as_deref());
+        let found = is_asked.then(|| task_connections(&context.paths)).flatten();
+        if let Some(found) = found.as_ref().filter(|it| it.unsaved > 0) {
+            let tasks = text::plural(found.unsaved, "task");
+            let why = unsaved_reason(found.unsaved_why.as_deref());
             context.warn(format!(
                 "what follows is out of date for {tasks}: {why}; retrying"
             ));
         }
         Self {
             // A suspended driver holds the session and follows nothing.
-            is_running: pid.is_some() && !(is_asked && snapshot.is_none()),
-            connections: snapshot.map(|snapshot| snapshot.connections),
+            is_running: pid.is_some() && !(is_asked && found.is_none()),
+            connections: found.map(|found| found.tasks),
             now: context.clock.now(),
         }
     }

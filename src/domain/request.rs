@@ -178,13 +178,6 @@ impl TaskChange {
             Self::Hard(limit) => task.options.limits.hard = *limit,
         }
     }
-
-    /// Whether the task is as after the change.
-    pub fn is_applied(&self, task: &Task) -> bool {
-        let mut changed = task.clone();
-        self.apply(&mut changed);
-        changed == *task
-    }
 }
 
 impl SessionRequest {

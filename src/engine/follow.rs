@@ -3,8 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet},
-    io::{BufRead as _, Write as _},
+    collections::BTreeSet,
     sync::Arc,
     time::Duration,
 };
@@ -24,8 +23,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Connectivity, NoticeLevel, RequestError, SessionEvent, SessionRequest, SessionRequestId,
-        TaskId, exit, text,
+        NoticeLevel, RequestError, SessionEvent, SessionRequest, SessionRequestId, TaskId, exit,
+        text,
     },
     store::{Paths, process_state},
 };
@@ -35,9 +34,6 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// Unanswered pings after which the driver counts as stopped. Counted, not timed: our own sleep is not silence.
 const PINGS_UNHEARD: u32 = 3;
-
-/// How long a driver may take to send its snapshots to a command that only lists tasks.
-const PICTURE_WITHIN: Duration = Duration::from_millis(500);
 
 /// The request number with which a client adds the servers of its command line; others start at 1.
 const OWN_SERVER: SessionRequestId = 0;
@@ -340,43 +336,7 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
 }
 
-/// What only the driver of a session knows.
-#[derive(Debug, Default)]
-pub struct DriverSnapshot {
-    /// The connections of the tasks.
-    pub connections: BTreeMap<TaskId, Connectivity>,
-    /// How many tasks have changed since they could be saved.
-    pub unsaved: usize,
-    /// Why they could not be saved.
-    pub unsaved_why: Option<String>,
-}
-
-/// Asks the driver; `None` if it doesn't answer. Nothing is requested: the driver sends its snapshots unasked, and they end
-/// with the first other event.
-pub fn driver_snapshot(paths: &Paths) -> Option<DriverSnapshot> {
-    let mut snapshot = DriverSnapshot::default();
-    let mut stream = std::os::unix::net::UnixStream::connect(paths.socket()).ok()?;
-    let hello = serde_json::json!(Hello::ours(paths.contract));
-    stream.set_read_timeout(Some(PICTURE_WITHIN)).ok()?;
-    writeln!(stream, "{hello}").ok()?;
-    let mut lines = std::io::BufReader::new(stream).lines();
-    if !is_understood(&lines.next()?.ok()?, paths.contract) {
-        return None;
-    }
-    for line in lines.map_while(Result::ok) {
-        match serde_json::from_str(&line) {
-            Ok(SessionEvent::Task(view)) => {
-                snapshot.unsaved += usize::from(view.is_unsaved);
-                let id = view.task.id.clone();
-                snapshot.connections.insert(id, view.contact.clone());
-                snapshot.unsaved_why = snapshot.unsaved_why.or(view.unsaved_why.clone());
-            }
-            Ok(SessionEvent::Server(_)) => {}
-            _ => return Some(snapshot),
-        }
-    }
-    None
-}
+const OTHER_VERSION: &str = "the longhaul process that runs this session's calls is a different version; stop it with `longhaul keeper stop` and try again";
 
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///

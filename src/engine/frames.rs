@@ -4,11 +4,11 @@
 //! Frames are JSON values, one per line. The driver begins with a [`Hello`]. The client answers with a [`FirstFrame`]: its
 //! own hello, after which requests and events follow, or a [`Verb`], after which the driver answers and hangs up.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::TaskId;
+use crate::domain::{Connectivity, TaskId};
 
 /// Who speaks at one end of the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +72,19 @@ pub(super) enum Verb {
     Stop,
     /// Asks a keeper to become another program.
     Upgrade(UpgradeRequest),
+    /// Asks for the [`TaskConnections`]. A driver of another contract may answer differently, or hang up.
+    Connections,
+}
+
+/// What only the driver of a session knows about its unfinished tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskConnections {
+    /// Their connections.
+    pub tasks: BTreeMap<TaskId, Connectivity>,
+    /// How many tasks have changed since they could be saved.
+    pub unsaved: usize,
+    /// Why they could not be saved.
+    pub unsaved_why: Option<String>,
 }
 
 /// What a driver reports about itself.
@@ -134,6 +147,8 @@ pub struct Upgraded {
 pub(super) enum VerbAnswer {
     /// To [`Verb::Status`].
     Status(KeeperStatus),
+    /// To [`Verb::Connections`].
+    Connections(TaskConnections),
     /// To [`Verb::Stop`]: it is stopping now.
     Stopping(KeeperStatus),
     /// To [`Verb::Stop`] and [`Verb::Upgrade`]: the driver is not a keeper, so only its own user can stop it.

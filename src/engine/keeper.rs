@@ -20,7 +20,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::frames::{FirstFrame, KeeperStatus, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer};
+use super::frames::{
+    FirstFrame, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer,
+};
 use crate::{
     domain::{exit, text},
     store::{DriverLock, Paths, StartLock, StoreError},
@@ -225,6 +227,9 @@ pub fn leave_terminal() {
 /// How long a keeper may take to answer a verb.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long a driver may take to answer a command that only lists tasks.
+const CONNECTIONS_WITHIN: Duration = Duration::from_millis(500);
+
 /// How long an upgrade may take: a new program starts, and a keeper stops and starts.
 const UPGRADES_WITHIN: Duration = Duration::from_secs(20);
 
@@ -269,6 +274,14 @@ pub fn keeper_status(paths: &Paths) -> Result<Option<KeeperStatus>, KeeperError>
     match answer {
         VerbAnswer::Status(status) => Ok(Some(status)),
         _ => Err(strange(paths, "it did not give its status")),
+    }
+}
+
+/// The connections of a session's tasks; `None` if no driver answers.
+pub fn task_connections(paths: &Paths) -> Option<TaskConnections> {
+    match ask(paths, Verb::Connections, CONNECTIONS_WITHIN) {
+        Ok(Some((VerbAnswer::Connections(found), _))) => Some(found),
+        _ => None,
     }
 }
 
@@ -342,12 +355,12 @@ fn strange(paths: &Paths, why: impl Into<String>) -> KeeperError {
 }
 
 /// Connects to what drives the session. A keeper that starts takes the lock before it listens, and one that exits keeps
-/// it until everything is saved.
+/// it until everything is saved; a command that only lists tasks doesn't wait for that.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing wakes a client when another process listens"
 )]
-fn connect(paths: &Paths) -> Option<(StdUnixStream, PathBuf)> {
+fn connect(paths: &Paths, within: Duration) -> Option<(StdUnixStream, PathBuf)> {
     let begin = std::time::Instant::now();
     loop {
         let mut sockets = std::iter::once(paths.socket()).chain(paths.other_sockets());
@@ -356,7 +369,7 @@ fn connect(paths: &Paths) -> Option<(StdUnixStream, PathBuf)> {
             return Some(connected);
         }
         DriverLock::holder(paths)?;
-        if begin.elapsed() > STOP_WITHIN {
+        if begin.elapsed() > within {
             return None;
         }
         std::thread::sleep(LOOK_EVERY); // sleep: the system has no way to wait for another process to listen
@@ -370,7 +383,11 @@ fn ask(
     within: Duration,
 ) -> Result<Option<(VerbAnswer, std::io::BufReader<StdUnixStream>)>, KeeperError> {
     let silent = || DriverLock::holder(paths).map(KeeperError::Silent);
-    let Some((stream, stream_path)) = connect(paths) else {
+    let connects_within = match verb {
+        Verb::Connections => within,
+        _ => STOP_WITHIN,
+    };
+    let Some((stream, stream_path)) = connect(paths, connects_within) else {
         return silent().map_or(Ok(None), Err);
     };
     let exchange = || -> std::io::Result<(Vec<String>, std::io::BufReader<StdUnixStream>)> {

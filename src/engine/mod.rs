@@ -33,12 +33,14 @@ mod upgrade;
 pub use self::options::{Options, ProcessRole, SessionPurpose};
 pub use clock::Clock;
 pub use driver::USUAL_ENVIRONMENT;
-pub use follow::{DriverSnapshot, ask_driver, driver_snapshot};
-pub use frames::{HeldCall, KeeperStatus, UpgradeOutcome, UpgradeRequest, Upgraded};
+pub use follow::ask_driver;
+pub use frames::{
+    HeldCall, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Upgraded,
+};
 pub use hook::Hook;
 pub use keeper::{
     KeeperCommand, KeeperError, READY, detach, keeper_status, leave_terminal, stop_keeper,
-    stop_unused_keeper, upgrade_keeper,
+    stop_unused_keeper, task_connections, upgrade_keeper,
 };
 #[cfg(target_os = "linux")]
 pub use logind::{AtLogout, LogindError, Systemd};

@@ -27,7 +27,10 @@ use tokio::{
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::{
-    frames::{FirstFrame, Hello, KeeperStatus, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer},
+    frames::{
+        FirstFrame, Hello, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Verb,
+        VerbAnswer,
+    },
     pace::Pace,
     snapshots::{Snapshots, Subscription},
     tunnel::LINE_BYTES,
@@ -162,9 +165,23 @@ impl SocketService {
         }
     }
 
+    fn connections(&self) -> TaskConnections {
+        let tasks = self.snapshots.tasks();
+        let status = self.status();
+        let unsettled = tasks.iter().filter(|it| !it.task.status.is_settled());
+        TaskConnections {
+            tasks: unsettled
+                .map(|it| (it.task.id.clone(), it.contact.clone()))
+                .collect(),
+            unsaved: status.unsaved,
+            unsaved_why: status.unsaved_why,
+        }
+    }
+
     async fn carry_out(&self, verb: Verb, mut lines: Framed<UnixStream, LinesCodec>) {
         let answer = match (verb, &self.stop) {
             (Verb::Status, _) => VerbAnswer::Status(self.status()),
+            (Verb::Connections, _) => VerbAnswer::Connections(self.connections()),
             (Verb::Stop, Some(stop)) => {
                 stop.notify_one();
                 VerbAnswer::Stopping(self.status())

@@ -22,8 +22,6 @@ use crate::{
 /// How long a command waits for unreachable servers before it gives up.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
 /// Whether `--all` includes this task.
 fn applies_to(action: ControlKind, task: &Task) -> bool {
     match action {

@@ -4,15 +4,10 @@ use std::time::Duration;
 
 use crate::{
     cli::{
-        CliError, CliResult, Context, LiveEvent,
-        arg_values::Limit,
-        args::EditArgs,
-        code,
-        commands::control::POLL_INTERVAL,
-        live_session::{SAVED_WITHIN, in_session},
-        task_document,
+        CliError, CliResult, Context, arg_values::Limit, args::EditArgs, code,
+        live_session::request_each, task_document,
     },
-    domain::{SessionRequest, Task, TaskChange, text},
+    domain::{SessionRequest, TaskChange, text},
 };
 
 /// `edit`.
@@ -35,27 +30,9 @@ pub(in crate::cli) fn edit(context: &mut Context<'_>, edit: EditArgs) -> CliResu
     let hard = edit.max_time.map(|Limit(new)| TaskChange::Hard(new));
     let changes = [name, note, idle, hard];
     let changes: Vec<TaskChange> = changes.into_iter().flatten().collect();
-    let request = SessionRequest::Edit {
-        id: id.clone(),
+    request_each(context, &[task], |id| SessionRequest::Edit {
+        id,
         changes: changes.clone(),
-    };
-    let is_saved = |task: &Task| changes.iter().all(|change| change.is_applied(task));
-    in_session(context, Vec::new(), async |context, live| {
-        live.request(context, request).await?;
-        // Wait until the driver has saved it, so that the next command sees it.
-        let until = tokio::time::Instant::now() + SAVED_WITHIN;
-        while !is_saved(&context.find(&mut reader, id.as_str())?)
-            && tokio::time::Instant::now() < until
-        {
-            let event = tokio::time::timeout(POLL_INTERVAL, live.next(context)).await;
-            if matches!(
-                event,
-                Ok(Ok(LiveEvent::Interrupted | LiveEvent::Terminated) | Err(_))
-            ) {
-                break;
-            }
-        }
-        Ok(())
     })?;
     let task = context.find(&mut reader, id.as_str())?;
     if context.global.json {

@@ -5,15 +5,12 @@ use serde_json::json;
 use crate::{
     cli::{CliError, CliResult, Context, live_session::notify_drivers, server_args::AddServerArgs},
     config::{
-        self, ConfigEdit, ConfigError, Endpoint, NewServer,
+        self, ConfigEdit, Endpoint, NewServer,
         approval::{bound, command_line, variable_for},
         digest_of_program, is_name, is_secret, scheme_of, secret_argument,
     },
     domain::{Program, ProtocolVersion, Template, is_variable, server_url, text},
 };
-
-/// How many times to try writing the file while other programs change it.
-const MAX_SAVES: u32 = 20;
 
 /// `servers add`.
 pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> CliResult {
@@ -48,29 +45,15 @@ pub(in crate::cli) fn add(context: &mut Context<'_>, add: &AddServerArgs) -> Cli
         imported_from: None,
         approved,
     };
-    let mut saves = 1..MAX_SAVES;
-    let path = loop {
-        let mut edit = ConfigEdit::open(config::path())?;
-        if edit.has_server(name) {
-            return Err(CliError::usage(if saves.start > 1 {
-                format!("another command has just added {name}; choose another name")
-            } else {
-                format!(
-                    "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
-                )
-            }));
-        }
-        edit.add(&server);
-        let path = edit.path.display().to_string();
-        match edit.save() {
-            // Most likely by a command that adds another server.
-            Err(ConfigError::Changed(_)) if saves.next().is_some() => {}
-            result => {
-                result?;
-                break path;
-            }
-        }
-    };
+    let mut edit = ConfigEdit::open(config::path())?;
+    if edit.has_server(name) {
+        return Err(CliError::usage(format!(
+            "the configuration has an entry for {name} that is ignored because of an error (`longhaul doctor` shows it); fix it or choose another name"
+        )));
+    }
+    edit.add(&server);
+    let path = edit.path.display().to_string();
+    edit.save()?;
     notify_drivers(context);
     let name = text::shell_word(name);
     let message = format!(

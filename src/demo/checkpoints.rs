@@ -79,6 +79,21 @@ impl CheckpointRecord {
     }
 }
 
+/// Selects the result of `get_checkpoint_stats`.
+pub(super) const STATS: &str = "SELECT json_object(
+    'checkpoints', (SELECT count(*) FROM checkpoint),
+    'by_status', json((SELECT json_group_object(status, number) FROM
+        (SELECT status, count(*) AS number FROM checkpoint GROUP BY status))),
+    'records_processed', (SELECT count(*) FROM processed),
+    'events_stored', (SELECT count(*) FROM event))";
+
+/// Selects the result of `get_session_info`.
+pub(super) const SESSION_INFO: &str = "SELECT json_object(
+    'starts', max(id), 'started_at', strftime('%FT%TZ', max(started_ms) / 1000, 'unixepoch')) FROM boot";
+
+/// A day is always this long, so that a month's end changes nothing.
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
 /// The checkpoint store.
 pub(super) struct Checkpoints {
     database: Arc<Database>,
@@ -188,6 +203,30 @@ impl Checkpoints {
             params![task_id, status.label(), now_ms()],
         )?;
         Ok(())
+    }
+
+    /// The text that a query selects.
+    pub(super) fn select_text(&self, sql: &str) -> rusqlite::Result<String> {
+        self.database.lock().query_row(sql, [], |row| row.get(0))
+    }
+
+    /// Deletes the checkpoints, except running ones, that have not changed for this many days, with their records;
+    /// returns how many.
+    pub(super) fn delete_older_than(&self, days: u64) -> rusqlite::Result<usize> {
+        let before = now_ms().saturating_sub(signed(days).saturating_mul(DAY_MS));
+        let mut database = self.database.lock();
+        let transaction = database.transaction()?;
+        transaction.execute(
+            "DELETE FROM processed WHERE task_id IN
+             (SELECT task_id FROM checkpoint WHERE updated_ms <= ?1 AND status <> 'running')",
+            [before],
+        )?;
+        let deleted = transaction.execute(
+            "DELETE FROM checkpoint WHERE updated_ms <= ?1 AND status <> 'running'",
+            [before],
+        )?;
+        transaction.commit()?;
+        Ok(deleted)
     }
 }
 

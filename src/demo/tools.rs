@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    checkpoints::{CheckpointRecord, CheckpointStatus},
+    checkpoints::{CheckpointRecord, CheckpointStatus, SESSION_INFO, STATS},
     context::{LogSeverity, ToolContext, cancelled, internal, invalid},
     database::random_id,
     elicitation::{self, ElicitationReply},
@@ -37,6 +37,15 @@ pub(super) enum ToolInvocation {
     PauseTask { task_id: String },
     /// List the tasks that belong to a client id, with their checkpoints
     ListSessionTasks { client_id: String },
+    /// Count checkpoints, processed records and stored events
+    GetCheckpointStats {},
+    /// Tell how often this server was started, and when last
+    GetSessionInfo {},
+    /// Delete checkpoints that have not changed for some days, with their records
+    CleanupCheckpoints {
+        #[serde(default = "number::<7>")]
+        max_age_days: u64,
+    },
     /// Forecast the weather for a city; takes six seconds by default and keeps no checkpoint
     GetForecast(ForecastArgs),
     /// Send numbered messages as fast as possible
@@ -65,6 +74,9 @@ impl ToolInvocation {
             Self::ResumableDataProcessing(args) => process(context, args).await,
             Self::PauseTask { task_id } => pause(context, &task_id),
             Self::ListSessionTasks { client_id } => list(context, &client_id),
+            Self::GetCheckpointStats {} => select(context, STATS),
+            Self::GetSessionInfo {} => select(context, SESSION_INFO),
+            Self::CleanupCheckpoints { max_age_days } => cleanup(context, max_age_days),
             Self::GetForecast(args) => forecast(context, args).await,
             Self::SendBurst { count } => burst(context, count).await,
             Self::Crunch(args) => crunch(context, args).await,
@@ -292,6 +304,18 @@ fn list(context: &ToolContext, client_id: &str) -> Result<CallToolResult, ErrorD
     let tasks = checkpoints.of_client(client_id).map_err(internal)?;
     let tasks: Vec<_> = tasks.iter().map(CheckpointRecord::json).collect();
     Ok(text_result(json!({"client_id": client_id, "tasks": tasks})))
+}
+
+/// Returns the JSON that a query of the database selects.
+fn select(context: &ToolContext, sql: &str) -> Result<CallToolResult, ErrorData> {
+    let selected = context.shared.runs.checkpoints.select_text(sql);
+    Ok(text_result(selected.map_err(internal)?))
+}
+
+fn cleanup(context: &ToolContext, days: u64) -> Result<CallToolResult, ErrorData> {
+    let checkpoints = &context.shared.runs.checkpoints;
+    let deleted = checkpoints.delete_older_than(days).map_err(internal)?;
+    Ok(text_result(json!({"deleted": deleted})))
 }
 
 async fn forecast(context: &ToolContext, args: ForecastArgs) -> Result<CallToolResult, ErrorData> {

@@ -593,6 +593,9 @@ fn the_tool_list_shows_what_a_checkpoint_tool_is_known_by() {
                 TOOL,
                 "pause_task",
                 "list_session_tasks",
+                "get_checkpoint_stats",
+                "get_session_info",
+                "cleanup_checkpoints",
                 "get_forecast",
                 "send_burst",
                 "crunch",
@@ -1065,7 +1068,7 @@ fn without_a_client_id_the_server_makes_one() {
         let stats = client.ask(3, "get_checkpoint_stats", json!({})).await;
         assert_eq!(stats["by_status"], json!({"completed": 2}));
         assert_eq!(stats["records_processed"], 6);
-        let clean = async |id, days: u64| {
+        let mut clean = async |id, days: u64| {
             let age = json!({"max_age_days": days});
             client.ask(id, "cleanup_checkpoints", age).await["deleted"].clone()
         };

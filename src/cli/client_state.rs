@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::domain::CLIENT_ID;
 
@@ -27,12 +27,10 @@ pub struct ClientTask {
     pub id: String,
     /// The tool's name.
     pub tool: String,
-    /// Includes the file's client id if the task has none of its own.
-    pub arguments: Map<String, Value>,
-    /// Whether the file has its arguments.
-    pub has_arguments: bool,
-    /// Its last known status and progress: `running at 60`.
-    pub state: String,
+    /// Its arguments without the client id, if the file has them.
+    pub arguments: Option<Map<String, Value>>,
+    /// The client id that owns its checkpoint.
+    pub client_id: Option<String>,
 }
 
 /// Why nothing can be adopted from a file.
@@ -86,32 +84,14 @@ impl ClientState {
         };
         let count = found.len();
         let mut seen = HashSet::new();
-        let is_new = |task: &ClientTask| seen.insert(task.once());
+        let is_new = |task: &ClientTask| seen.insert((task.client_id.clone(), task.id.clone()));
         let tasks: Vec<ClientTask> = found.into_iter().flatten().filter(is_new).collect();
         Ok(Self {
-            url: first_text(&file, &["server_url", "url", "base_url", "server"]),
+            url: first_text(&file, &["server_url", "url"]),
             skipped: count - tasks.len(),
             tasks,
         })
     }
-}
-
-impl ClientTask {
-    /// The client id that owns its checkpoint.
-    pub fn client_id(&self) -> Option<&str> {
-        let client_id = self.arguments.get(CLIENT_ID)?.as_str();
-        client_id.filter(|client_id| !client_id.is_empty())
-    }
-
-    /// The key that identifies this task when the file is adopted again.
-    pub fn once(&self) -> String {
-        adoption_key(self.client_id().unwrap_or_default(), &self.id)
-    }
-}
-
-/// The `once` key of a task of another client, however it was found.
-pub(super) fn adoption_key(client_id: &str, id: &str) -> String {
-    format!("adopted {client_id} {id}")
 }
 
 fn first_text(object: &Map<String, Value>, keys: &[&str]) -> Option<String> {
@@ -138,37 +118,28 @@ fn saved_task(
     if ENDED.contains(&status.to_lowercase().as_str()) {
         return None;
     }
-    let tool = first_text(
-        task,
-        &["tool", "tool_name", "name", "task_name", "task_type"],
-    )?;
-    let keys = ["arguments", "args", "params", "parameters"];
-    let found = keys.iter().find_map(|key| task.get(*key)?.as_object());
-    let has_arguments = found.is_some();
-    let mut arguments = found.cloned().unwrap_or_default();
-    let own = first_text(&arguments, &[CLIENT_ID]).or_else(|| first_text(task, &[CLIENT_ID]));
-    if let Some(client_id) = own.as_deref().or(client_id) {
-        arguments.insert(CLIENT_ID.to_owned(), Value::String(client_id.to_owned()));
+    let tool = first_text(task, &["tool", "tool_name", "name"])?;
+    let keys = ["arguments", "args", "params"];
+    let arguments = keys.iter().find_map(|key| task.get(*key)?.as_object());
+    let mut arguments = arguments.cloned();
+    let of_arguments = |it: &Map<String, Value>| first_text(it, &[CLIENT_ID]);
+    let own = arguments.as_ref().and_then(of_arguments);
+    let own = own.or_else(|| first_text(task, &[CLIENT_ID]));
+    if let Some(arguments) = &mut arguments {
+        arguments.remove(CLIENT_ID);
     }
-    let progress = task
-        .get("progress")
-        .filter(|it| it.is_number() || it.is_string());
-    let progress = progress.map_or(String::new(), |progress| format!(" at {progress}"));
     let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
     let id = id.or_else(|| first_text(task, &["task_id", "id"]));
     Some(ClientTask {
-        id: id.unwrap_or_else(|| format!("{tool} {}", Value::Object(arguments.clone()))),
+        id: id.unwrap_or_else(|| format!("{tool} {}", json!(arguments))),
         tool,
         arguments,
-        has_arguments,
-        state: format!("{status}{progress}"),
+        client_id: own.or_else(|| client_id.map(str::to_owned)),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -184,13 +155,19 @@ mod tests {
         let calls: Vec<_> = state
             .tasks
             .iter()
-            .map(|task| (task.id.as_str(), json!(task.arguments), task.state.as_str()))
+            .map(|task| {
+                (
+                    task.id.as_str(),
+                    json!(task.arguments),
+                    task.client_id.as_deref(),
+                )
+            })
             .collect();
         assert_eq!(
             calls,
             [
-                ("t1", json!({"n": 5, "client_id": "c-1"}), "running at 60"),
-                ("t2", json!({"n": 6, "client_id": "mine"}), "Paused"),
+                ("t1", json!({"n": 5}), Some("c-1")),
+                ("t2", json!({"n": 6}), Some("mine")),
             ]
         );
         assert_eq!(state.skipped, 3, "includes an entry that is not a task");
@@ -204,7 +181,7 @@ mod tests {
         let calls: Vec<_> = state.tasks.iter().map(|task| &task.arguments).collect();
         assert_eq!(
             json!(calls),
-            json!([{"n": 1, "client_id": "c"}, {"n": 2, "client_id": "c"}, {"client_id": "c"}]),
+            json!([{"n": 1}, {"n": 2}, null]),
             "without an id, tool and arguments identify a task"
         );
         assert_eq!(state.skipped, 1);

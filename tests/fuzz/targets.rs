@@ -347,16 +347,12 @@ pub(crate) fn saved(data: &[u8]) {
         other => other.as_object().map_or(0, Map::len),
     };
     assert_eq!(saved.tasks.len() + saved.skipped, count);
-    let keys: HashSet<String> = saved.tasks.iter().map(ClientTask::once).collect();
+    let key = |task: &ClientTask| (task.client_id.clone(), task.id.clone());
+    let keys: HashSet<_> = saved.tasks.iter().map(key).collect();
     assert_eq!(keys.len(), saved.tasks.len(), "two tasks count as one");
     let tasks = saved.tasks.iter().map(|task| {
-        let arguments = task.has_arguments.then_some(&task.arguments);
-        let client_id = task
-            .arguments
-            .get("client_id")
-            .filter(|_| !task.has_arguments);
-        json!({"id": task.id, "tool": task.tool, "status": task.state, "arguments": arguments,
-            "client_id": client_id})
+        json!({"id": task.id, "tool": task.tool, "arguments": task.arguments,
+            "client_id": task.client_id})
     });
     let again = json!({"url": saved.url, "tasks": tasks.collect::<Vec<_>>()}).to_string();
     let again = ClientState::read(&again).expect("it is such a file");

@@ -473,7 +473,7 @@ fn sanitizes_server_text_in_scripts_and_files() {
         assert!(ran.err.contains("PASSED"), "{ran:#?}");
         let mut tui = env.open(arguments, USUAL);
         if arguments.last() == file.to_str().as_ref() {
-            tui.wait_for("continue them? y/N");
+            tui.wait_for("import them? y/N");
             tui.press("n\r");
         }
         tui.end();

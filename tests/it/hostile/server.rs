@@ -133,7 +133,7 @@ fn task() -> Value {
         "createdAt": hostile("CREATED"), "lastUpdatedAt": hostile("UPDATED"), "ttl": 3_600_000, "pollInterval": 500})
 }
 
-/// The same with a tool that keeps checkpoints under the name `PASSED`, and a list that has none yet.
+/// The same with a tool `PASSED` that keeps checkpoints, and a list with one of them.
 async fn posted_to_kept(heard: State<Arc<Heard>>, body: String) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     let id = &message["id"];
@@ -143,12 +143,16 @@ async fn posted_to_kept(heard: State<Arc<Heard>>, body: String) -> Response {
         ([("content-type", "application/json")], body).into_response()
     };
     let schema = json!({"type": "object", "properties": {"client_id": {"type": "string"}}});
+    let name = hostile("PASSED").replace(['\0', '\u{7f}'], "");
     match message["method"].as_str() {
         Some("tools/list") => answer(json!({"tools": [
-            {"name": hostile("PASSED").replace(['\0', '\u{7f}'], ""), "inputSchema": schema},
+            {"name": name, "inputSchema": schema},
             {"name": "list_session_tasks", "inputSchema": schema}]})),
         Some("tools/call") => {
-            answer(json!({"content": [{"type": "text", "text": "{\"tasks\": []}"}]}))
+            let task =
+                json!({"task_id": name, "tool": name, "status": "interrupted", "progress": 1});
+            let list = json!({"tasks": [task]}).to_string();
+            answer(json!({"content": [{"type": "text", "text": list}]}))
         }
         _ => posted(heard, body).await,
     }

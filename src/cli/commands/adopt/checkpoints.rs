@@ -1,8 +1,10 @@
-//! `adopt --client-id`: checkpoints that another client left on a server, from the server's own list.
+//! `adopt --client-id` and `adopt --from`: checkpoints that another client left on a server, from the server's own list.
 //!
 //! Invariants: listing calls only the list tool. An imported task is first followed on the server; its tool is called only
 //! after a yes, and only once no other client is working on it. A task whose arguments are not listed is never called,
 //! because the server finds the checkpoint by them.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 use serde_json::{Map, Value};
@@ -13,90 +15,100 @@ use crate::{
         CliError, CliResult, Context, LiveSession, Targets,
         args::AdoptArgs,
         arguments,
-        client_state::adoption_key,
+        client_state::{ClientState, ClientTask},
         code,
         context::must_confirm,
         environment::{block_on, random_bits},
         live_session::in_session,
     },
     domain::{
-        Checkpoint, CheckpointConvention, NewCall, Progress, ServerRef, SessionRequest,
-        SessionResponse, Task, TaskId, Tool, text,
+        Checkpoint, NewCall, Progress, ServerRef, SessionRequest, SessionResponse, Task, TaskId,
+        Tool, server_url, text,
     },
     store::{ListFilter, Reader},
 };
 
-/// A call that continues what another client began.
-pub(super) struct Offer {
-    pub(in crate::cli) tool: String,
-    pub(in crate::cli) arguments: Map<String, Value>,
-    /// The id of the checkpoint to follow first, if the server lists it.
-    pub(in crate::cli) continues: Option<String>,
-    /// The `once` key, so that a task is adopted only once.
-    pub(in crate::cli) once: String,
-    /// Status and progress, e.g. `running, 15/50`.
-    pub(in crate::cli) state: String,
+/// A checkpoint on the server.
+struct Found {
+    client_id: String,
+    checkpoint: Checkpoint,
+    /// Its arguments, if the list or the file has them.
+    arguments: Option<Map<String, Value>>,
 }
 
-/// `adopt --client-id`.
+/// A call that continues what another client began.
+struct Offer {
+    tool: String,
+    arguments: Map<String, Value>,
+    found: Found,
+}
+
+/// The checkpoints of each client.
+type Listed = BTreeMap<String, Vec<Checkpoint>>;
+
+/// `adopt --client-id` and, with the tasks of a file, `adopt --from`.
 pub(super) fn adopt_checkpoints(
     context: &mut Context<'_>,
     reader: &mut Reader,
     args: &AdoptArgs,
-    client_id: &str,
+    file: Option<ClientState>,
 ) -> CliResult {
-    let server = Targets::of(context, reader)?.one()?;
-    let convention = context.config()?.convention(&server.name);
-    let clients = [client_id.to_owned()];
-    let (mut lists, tools) = block_on(fetch_checkpoints(context, &server, &clients, &[]))?;
-    let listed = lists.pop().unwrap_or_default();
+    if file.as_ref().is_some_and(|file| file.tasks.is_empty()) {
+        context.info("nothing to import: the file has no unfinished tasks");
+        return Ok(code::OK);
+    }
+    let targets = Targets::of(context, reader)?;
+    let url = file.as_ref().and_then(|file| file.url.as_deref());
+    let server = match url.filter(|_| targets.names().is_empty()) {
+        Some(url) => targets.named(url)?,
+        None => targets.one()?,
+    };
+    let in_file = file.iter().flat_map(|file| &file.tasks);
+    let clients = in_file.filter_map(|task| task.client_id.clone());
+    let clients: BTreeSet<String> = clients.chain(args.client_id.clone()).collect();
+    let (listed, tools) = block_on(fetch_checkpoints(context, &server, clients))?;
+    let found = match &file {
+        Some(file) => find_tasks(context, &file.tasks, &listed),
+        None => select(listed, args, &server)?,
+    };
+    let mut is_incomplete = file.is_some_and(|file| found.len() < file.tasks.len());
     let known_tasks = reader.tasks(ListFilter::ALL)?;
     let mut offers = Vec::new();
-    let mut lacks_arguments = false;
-    for checkpoint in select(listed, args, &server)? {
-        let is_it = |task: &&Task| {
-            // The list may show our own call's checkpoint before we know its id there.
-            let is_ours = task.client_id.as_deref() == Some(client_id)
-                && checkpoint.tool.as_ref() == Some(&task.tool)
-                && task.server_task_id.is_none();
-            task.server == server.name
-                && (is_ours || task.server_task_id.as_ref() == Some(&checkpoint.id))
-        };
-        if let Some(known) = known_tasks.iter().find(is_it) {
-            let message = format!("{} is already here as {}", checkpoint.id, known.id);
+    for found in found {
+        if let Some(known) = known_tasks.iter().find(|it| is_of(it, &found, &server)) {
+            let message = format!("{} is already here as {}", found.checkpoint.id, known.id);
             context.info(&message);
             continue;
         }
-        match make_offer(checkpoint, args, client_id, (&tools, &convention))? {
-            Ok(offer) => offers.push(offer),
-            Err(checkpoint) => {
-                lacks_arguments = true;
-                let tool = checkpoint.tool.as_deref();
-                let tool = tool.unwrap_or("a tool without a name");
-                let of = [tool, &state_text(&checkpoint), &checkpoint.id];
-                let words = ["the server does not list", "--client-id", client_id];
-                report_missing_arguments(context, &server, of, words);
-            }
+        match make_offer(context, found, args, &server, &tools)? {
+            Some(offer) => offers.push(offer),
+            None => is_incomplete = true,
         }
     }
-    if offers.is_empty() && lacks_arguments {
+    if offers.is_empty() && is_incomplete {
         return Err(CliError::usage("nothing was imported"));
     }
     if offers.is_empty() {
         let message = format!(
-            "nothing to import: {} lists no unfinished tasks of client {client_id} that this session doesn't already have",
+            "nothing to import: {} lists no unfinished tasks of that client that this session doesn't already have",
             server.name
         );
         context.info(&message);
         return Ok(code::OK);
     }
+    let url = targets
+        .url_of(&server)
+        .filter(|it| !server_url::is_process(it));
+    let at = url.map_or(String::new(), |it| {
+        format!(" ({})", server_url::redacted(&it))
+    });
     for offer in &offers {
         let message = format!(
-            "would continue {} {} on {}, but not while another client is working on it; current state: {}",
+            "would continue {} {} on {}{at}, but not while another client is working on it; current state: {}",
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,
-            offer.state
+            state_text(&offer.found.checkpoint)
         );
         context.report(&message);
     }
@@ -105,30 +117,24 @@ pub(super) fn adopt_checkpoints(
     start_calls(context, reader, server, offers)
 }
 
-/// What the server lists for each of these clients, and its tools. Fails if one of the `needed` tools keeps no checkpoint.
-pub(super) async fn fetch_checkpoints(
+/// What the server lists for each of these clients, and its tools.
+async fn fetch_checkpoints(
     context: &mut Context<'_>,
     server: &ServerRef,
-    client_ids: &[String],
-    needed: &[String],
-) -> CliResult<(Vec<Vec<Checkpoint>>, Vec<Tool>)> {
-    let convention = context.config()?.convention(&server.name);
+    clients: BTreeSet<String>,
+) -> CliResult<(Listed, Vec<Tool>)> {
     let mut live = LiveSession::open(context, vec![server.clone()])?;
     let fetch = async {
         let tools = arguments::list_tools(context, &mut live, &server.name).await?;
-        for tool in needed {
-            start::require_checkpoint(&tools, tool, &convention)?;
-        }
-        let mut lists = Vec::new();
-        for client_id in client_ids {
+        let mut lists = Listed::new();
+        for client_id in clients {
             let request = SessionRequest::Checkpoints {
                 server: server.name.clone(),
                 client_id: client_id.clone(),
             };
-            lists.push(match live.request(context, request).await? {
-                SessionResponse::Checkpoints(listed) => listed,
-                _ => Vec::new(),
-            });
+            if let SessionResponse::Checkpoints(listed) = live.request(context, request).await? {
+                lists.insert(client_id, listed);
+            }
         }
         Ok((lists, tools))
     };
@@ -137,61 +143,130 @@ pub(super) async fn fetch_checkpoints(
     fetched
 }
 
-/// The named checkpoint of the list, else all unfinished ones.
-fn select(
-    listed: Vec<Checkpoint>,
-    args: &AdoptArgs,
-    server: &ServerRef,
-) -> CliResult<Vec<Checkpoint>> {
-    let Some(id) = &args.server_task else {
-        return Ok(listed.into_iter().filter(|it| it.is_unsettled).collect());
+/// The checkpoint of each task of a file. A task for which the server lists none is reported.
+fn find_tasks(context: &mut Context<'_>, tasks: &[ClientTask], listed: &Listed) -> Vec<Found> {
+    let mut all = Vec::new();
+    for task in tasks {
+        let client_id = task.client_id.clone().unwrap_or_default();
+        let listed = listed.get(&client_id).map_or(&[][..], Vec::as_slice);
+        let is_only_one = tasks.iter().filter(|it| it.tool == task.tool).count() == 1;
+        let Some(checkpoint) = find_checkpoint(listed, task, is_only_one) else {
+            let (tool, id) = (&task.tool, &task.id);
+            context.report(&format!(
+                "{tool} ({id}) can't be continued: the server lists no checkpoint for it"
+            ));
+            continue;
+        };
+        all.push(Found {
+            client_id,
+            arguments: listed_arguments(checkpoint).or_else(|| task.arguments.clone()),
+            checkpoint: checkpoint.clone(),
+        });
+    }
+    all
+}
+
+/// The checkpoint of a task from a file. Such clients usually have ids of their own, so if the id is unknown to the server,
+/// the tool decides, provided that both lists have exactly one task of it.
+fn find_checkpoint<'l>(
+    listed: &'l [Checkpoint],
+    task: &ClientTask,
+    is_only_one: bool,
+) -> Option<&'l Checkpoint> {
+    let by_id = listed.iter().find(|it| it.id == task.id);
+    let of_tool = |it: &&Checkpoint| it.tool.as_ref() == Some(&task.tool);
+    let of_tool = listed.iter().filter(of_tool);
+    // One that has ended meanwhile returns its result.
+    let (open, ended): (Vec<_>, Vec<_>) = of_tool.partition(|it| it.is_unsettled);
+    by_id.or(match (open.as_slice(), ended.as_slice()) {
+        ([only], _) | ([], [only]) if is_only_one => Some(*only),
+        _ => None,
+    })
+}
+
+/// Whether a task of this session continues this checkpoint.
+fn is_of(task: &Task, found: &Found, server: &ServerRef) -> bool {
+    // The list may show our own call's checkpoint before we know its id there.
+    let is_ours = task.client_id.as_ref() == Some(&found.client_id)
+        && found.checkpoint.tool.as_ref() == Some(&task.tool)
+        && task.server_task_id.is_none();
+    task.server == server.name
+        && (is_ours || task.server_task_id.as_ref() == Some(&found.checkpoint.id))
+}
+
+/// The named checkpoint of the client, else all unfinished ones.
+fn select(listed: Listed, args: &AdoptArgs, server: &ServerRef) -> CliResult<Vec<Found>> {
+    let of_client = |(client_id, list): (String, Vec<Checkpoint>)| {
+        list.into_iter().map(move |checkpoint| Found {
+            client_id: client_id.clone(),
+            arguments: listed_arguments(&checkpoint),
+            checkpoint,
+        })
     };
-    let ids = listed.iter().map(|it| &it.id).join(", ");
-    match listed.into_iter().find(|it| it.id == *id) {
-        Some(it) => Ok(vec![it]),
-        None => Err(CliError::usage(format!(
+    let mut found: Vec<Found> = listed.into_iter().flat_map(of_client).collect();
+    let Some(id) = &args.server_task else {
+        found.retain(|it| it.checkpoint.is_unsettled);
+        return Ok(found);
+    };
+    let ids = found.iter().map(|it| &it.checkpoint.id).join(", ");
+    found.retain(|it| it.checkpoint.id == *id);
+    if found.is_empty() {
+        return Err(CliError::usage(format!(
             "{} has no task {id} for that client; it lists {}",
             server.name,
             if ids.is_empty() { "nothing" } else { &ids }
-        ))),
+        )));
     }
+    Ok(found)
 }
 
-/// The call that continues a checkpoint. The inner `Err` returns the checkpoint if its arguments are unknown.
+/// The call that continues a checkpoint. If its arguments are unknown, says what to type.
 fn make_offer(
-    checkpoint: Checkpoint,
+    context: &mut Context<'_>,
+    mut found: Found,
     args: &AdoptArgs,
-    client_id: &str,
-    (tools, convention): (&[Tool], &CheckpointConvention),
-) -> CliResult<Result<Offer, Checkpoint>> {
-    let Some(tool) = checkpoint.tool.clone() else {
-        return Ok(Err(checkpoint));
+    server: &ServerRef,
+    tools: &[Tool],
+) -> CliResult<Option<Offer>> {
+    let convention = context.config()?.convention(&server.name);
+    let tool = found.checkpoint.tool.clone();
+    let arguments = match &tool {
+        Some(tool) => {
+            start::require_checkpoint(tools, tool, &convention)?;
+            let described = tools.iter().find(|it| it.name == *tool);
+            let key = (convention.client_id.as_str(), found.client_id.as_str());
+            complete_arguments(found.arguments.take(), &args.pairs, key, described)?
+        }
+        None => None,
     };
-    start::require_checkpoint(tools, &tool, convention)?;
-    let listed = listed_arguments(&checkpoint);
-    let described = tools.iter().find(|it| it.name == tool);
-    let key = (convention.client_id.as_str(), client_id);
-    let Some(arguments) = complete_arguments(listed, &args.pairs, key, described)? else {
-        return Ok(Err(checkpoint));
-    };
-    Ok(Ok(Offer {
-        tool,
-        arguments,
-        once: adoption_key(client_id, &checkpoint.id),
-        state: state_text(&checkpoint),
-        continues: Some(checkpoint.id),
-    }))
+    if let (Some(tool), Some(arguments)) = (tool.clone(), arguments) {
+        return Ok(Some(Offer {
+            tool,
+            arguments,
+            found,
+        }));
+    }
+    let message = format!(
+        "{} is {}, but its arguments, which are needed to find its checkpoint, are not listed; add them: `longhaul adopt -s {} --client-id {} {} KEY=VALUE ...`",
+        tool.as_deref().unwrap_or("a tool without a name"),
+        state_text(&found.checkpoint),
+        text::shell_word(server.name.as_str()),
+        text::shell_word(&found.client_id),
+        text::shell_word(&found.checkpoint.id),
+    );
+    context.report(&message);
+    Ok(None)
 }
 
 /// The arguments of a checkpoint, if the server lists them.
-pub(super) fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
+fn listed_arguments(checkpoint: &Checkpoint) -> Option<Map<String, Value>> {
     let listed = checkpoint.arguments.as_deref()?;
     Some(serde_json::from_str(listed).unwrap_or_default())
 }
 
 /// All arguments of a call that another client made, or `None` if they are unknown. The server finds the checkpoint by its
 /// arguments, so a call with the tool's defaults could start a new job.
-pub(super) fn complete_arguments(
+fn complete_arguments(
     known: Option<Map<String, Value>>,
     pairs: &[String],
     (key, client_id): (&str, &str),
@@ -209,24 +284,8 @@ pub(super) fn complete_arguments(
     Ok(Some(arguments))
 }
 
-/// Says what to type for a task whose arguments are not known, and who lacks them.
-pub(super) fn report_missing_arguments(
-    context: &mut Context<'_>,
-    server: &ServerRef,
-    [tool, state, id]: [&str; 3],
-    [lacks, option, source]: [&str; 3],
-) {
-    let message = format!(
-        "{tool} is {state}, but {lacks} its arguments, which are needed to find its checkpoint; add them: `longhaul adopt -s {} {option} {} {} KEY=VALUE ...`",
-        text::shell_word(server.name.as_str()),
-        text::shell_word(source),
-        text::shell_word(id),
-    );
-    context.report(&message);
-}
-
 /// `running, 15/50`.
-pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
+fn state_text(checkpoint: &Checkpoint) -> String {
     let at = match &checkpoint.progress {
         Some(Progress { value, total, .. }) => {
             let total = total.map_or(String::new(), |total| format!("/{}", text::exact(total)));
@@ -237,9 +296,8 @@ pub(super) fn state_text(checkpoint: &Checkpoint) -> String {
     format!("{}{at}", checkpoint.status)
 }
 
-/// Starts the confirmed calls, and reports their tasks. Those that continue no listed checkpoint are running when this
-/// returns.
-pub(super) fn start_calls(
+/// Starts the confirmed calls, and reports their tasks.
+fn start_calls(
     context: &mut Context<'_>,
     reader: &mut Reader,
     server: ServerRef,
@@ -248,26 +306,27 @@ pub(super) fn start_calls(
     let name = server.name.clone();
     let limits = context.config()?.default_limits().for_server(&name);
     let ids = in_session(context, vec![server], async |context, live| {
-        let (mut ids, mut called) = (Vec::new(), Vec::new());
+        let mut ids = Vec::new();
         for offer in offers {
+            let Found {
+                client_id,
+                checkpoint,
+                ..
+            } = offer.found;
             let id = TaskId::from_bits(random_bits());
             let arguments = Value::Object(offer.arguments).to_string();
-            let is_called = offer.continues.is_none();
             let call = NewCall {
-                once: Some(offer.once),
-                checkpoint: offer.continues,
+                // A task is adopted only once.
+                once: Some(format!("adopted {client_id} {}", checkpoint.id)),
+                checkpoint: Some(checkpoint.id),
                 limits,
                 ..NewCall::new(id, name.clone(), offer.tool, arguments)
             };
-            if let SessionResponse::Started(id) = live
-                .request(context, SessionRequest::Start(Box::new(call)))
-                .await?
-            {
-                called.extend(is_called.then(|| id.clone()));
+            let start = SessionRequest::Start(Box::new(call));
+            if let SessionResponse::Started(id) = live.request(context, start).await? {
                 ids.push(id);
             }
         }
-        start::wait_until_started(context, live, &called).await?;
         Ok(ids)
     })?;
     start::report_adopted(context, reader, &ids)

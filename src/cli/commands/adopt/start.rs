@@ -1,15 +1,10 @@
-//! What both ways to adopt share: waiting until the tasks have started, and reporting them.
-
-use std::time::Duration;
+//! What both ways to adopt share.
 
 use crate::{
-    cli::{CliError, CliResult, Context, LiveSession, code, format, task_document},
-    domain::{CheckpointConvention, Phase, TaskId, TaskView, Tool},
+    cli::{CliError, CliResult, Context, code, format, task_document},
+    domain::{CheckpointConvention, TaskId, Tool},
     store::Reader,
 };
-
-/// How long to wait for an adopted call to start before leaving it to the next driver.
-const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// Prints one line for each task.
 pub(super) fn report_adopted(
@@ -56,22 +51,4 @@ pub(super) fn require_checkpoint(
             "the server has no tool {name}; nothing was called"
         ))),
     }
-}
-
-/// Waits until the calls have started, so that leaving does no harm, or until [`START_WITHIN`] has passed.
-pub(super) async fn wait_until_started(
-    context: &mut Context<'_>,
-    live: &mut LiveSession,
-    ids: &[TaskId],
-) -> CliResult<()> {
-    let has_started = |view: &TaskView| {
-        let attempt = view.task.attempt();
-        view.task.status.ends_waiting() || attempt.is_some_and(|it| it.phase >= Phase::Open)
-    };
-    let have_started = |live: &LiveSession| {
-        let started = |id| live.tasks.get(id).is_some_and(|view| has_started(view));
-        ids.iter().all(started)
-    };
-    let waited = live.wait_until(context, START_WITHIN, have_started).await;
-    waited.map(drop)
 }

@@ -336,8 +336,6 @@ pub async fn ask_driver(paths: &Paths, what: SessionRequest) {
     let _ = tokio::time::timeout(DRIVER_WITHIN, asked).await;
 }
 
-const OTHER_VERSION: &str = "the longhaul process that runs this session's calls is a different version; stop it with `longhaul keeper stop` and try again";
-
 /// Waits beside a driver of another version until either exits; reports it once and refuses every request.
 ///
 /// Disconnecting would mean reconnecting at once and reporting it again.

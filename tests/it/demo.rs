@@ -1068,7 +1068,7 @@ fn without_a_client_id_the_server_makes_one() {
         let stats = client.ask(3, "get_checkpoint_stats", json!({})).await;
         assert_eq!(stats["by_status"], json!({"completed": 2}));
         assert_eq!(stats["records_processed"], 6);
-        let mut clean = async |id, days: u64| {
+        let clean = async |id, days: u64| {
             let age = json!({"max_age_days": days});
             client.ask(id, "cleanup_checkpoints", age).await["deleted"].clone()
         };

@@ -22,12 +22,13 @@ impl Driver<'_> {
     ) -> Option<TaskId> {
         let reader = from.filter(|_| !call.never_attaches)?;
         self.forget_gone_proxies();
-        self.publish_changes(now);
         let held = |id: &TaskId| self.links.iter().find_map(|linked| linked.link.task(id));
         (self.proxies).earlier(call, reader, self.snapshots, held, now.wall)
     }
 
     fn forget_gone_proxies(&mut self) {
+        // A link may have dropped a task whose end is not published yet.
+        self.publish_changes(self.clock.now());
         let holds = |id: &TaskId| self.links.iter().any(|linked| linked.link.holds(id));
         self.proxies.forget_gone(self.snapshots, holds);
     }

@@ -35,7 +35,7 @@ impl Grouping {
     /// Its name in messages.
     pub(super) fn label(self) -> &'static str {
         match self {
-            Self::Caller => "agent host",
+            Self::Caller => "FROM",
             _ => self.name(),
         }
     }

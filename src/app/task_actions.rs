@@ -127,7 +127,7 @@ pub(super) fn forget(state: &mut State, tasks: Vec<TaskId>) {
     if ended.is_empty() {
         let key = state.key(Action::Cancel);
         return state.reply(format!(
-            "only ended tasks can be removed; press {key} to cancel"
+            "can't remove a task that is still running; press {key} to cancel it"
         ));
     }
     for id in &ended {

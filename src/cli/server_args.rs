@@ -30,7 +30,7 @@ pub(super) enum ServersCommand {
     /// Import servers from Claude, Cursor, VS Code, MCP Inspector, Windsurf, Cline, Gemini, Codex, Goose, Zed and opencode; doesn't contact or start any server.
     #[command(after_help = help("  longhaul servers import\n  longhaul servers import .vscode/mcp.json\n  longhaul servers import ~/.cursor/mcp.json --yes"))]
     Import(ImportArgs),
-    /// Approve a stdio server's command line, or that an imported server gets the environment variables that its entry names.
+    /// Approve a stdio server's command line, or allow an imported server to get the environment variables that its entry names.
     #[command(after_help = help("  longhaul servers approve files\n  longhaul servers approve lab --yes"))]
     Approve(ApproveServerArgs),
 }

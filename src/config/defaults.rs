@@ -19,10 +19,13 @@ impl Parser<'_> {
             match name {
                 "session" => {
                     defaults.session = self.string(name, value);
-                    let is_valid = defaults.session.as_deref().is_none_or(is_session_name);
-                    // A wrong one stays, so that no command works on another session.
-                    if !is_valid {
-                        self.notice(value.span().start, "session is not a valid session name; until it is corrected, commands need --session");
+                    // An invalid one stays, so that no command works on another session.
+                    if let Some(invalid) = defaults
+                        .session
+                        .as_deref()
+                        .filter(|it| !is_session_name(it))
+                    {
+                        self.notice(value.span().start, &format!("invalid session name {invalid:?}; until you correct it, commands need --session"));
                     }
                 }
                 "host" => defaults.host = self.string(name, value),

@@ -329,7 +329,7 @@ session = "a/b"
             "config.toml:11: secret is ignored: the URL contains a password",
             "config.toml:13: server three must be a table",
             "config.toml:14: invalid server name \"http://x\"",
-            "config.toml:16: session is not a valid session name",
+            "config.toml:16: invalid session name \"",
         ];
         assert_eq!(config.notices.len(), begins.len(), "{:?}", config.notices);
         for (notice, begin) in config.notices.iter().zip(begins) {

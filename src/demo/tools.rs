@@ -39,7 +39,7 @@ pub(super) enum ToolInvocation {
     ListSessionTasks { client_id: String },
     /// Count checkpoints, processed records and stored events
     GetCheckpointStats {},
-    /// Tell how often this server was started, and when last
+    /// Count this server's starts, and say when the last one was
     GetSessionInfo {},
     /// Delete checkpoints that have not changed for some days, with their records
     CleanupCheckpoints {

@@ -31,7 +31,7 @@ pub(in crate::app) fn commands_key(
     }
     let word = typed.split_whitespace().next().unwrap_or_default();
     match found.get(*cursor) {
-        None => state.reply("unknown command; other longhaul commands run in a shell"),
+        None => state.reply("not a command of the screen; run other longhaul commands in a shell"),
         Some(binding) if binding.command == word && word != typed => {
             state.reply(format!("`{word}` takes no arguments here"));
         }

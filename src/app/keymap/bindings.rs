@@ -85,7 +85,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(Action::FindTool, &["/"], &[Tools], "find", "find", "find a tool by name, description or server"),
     bind(Action::NeedsOnly, &["!"], &[List], "needs-you", "needs you", "show only what needs you"),
     bind(Action::Fold, &["."], &[List], "fold", "fold", "fold or unfold finished tasks"),
-    bind(Action::Group, &["B"], &[List], "group", "group", "group by urgency, server, status or agent host"),
+    bind(Action::Group, &["B"], &[List], "group", "group", "group by urgency, server, status or FROM"),
     bind(Action::Sort, &["s"], &[List], "sort", "sort", "sort by the next column"),
     bind(Action::Reverse, &["S"], &[List], "reverse", "reverse", "reverse the sort"),
     bind(Action::Mark, &["space"], &[List], "mark", "mark", "mark and move down; actions apply to all marked tasks").of_task(),

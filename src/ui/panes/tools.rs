@@ -13,10 +13,10 @@ use crate::{
 /// Explains why a server's tools can't be listed, with the key that helps if the user has to act.
 pub(in crate::ui) fn no_tools(state: &State, server: &ServerName, why: &str) -> String {
     // No key sets a variable.
-    let can_help = |it: &&ServerView| {
+    let can_help = |it: &ServerView| {
         it.waits_for_user() && !matches!(it.obstacle, Some(ServerObstacle::Variables(_)))
     };
-    if state.server(server).filter(can_help).is_none() {
+    if !state.server(server).is_some_and(can_help) {
         return format!("No tools: {why}");
     }
     let key = state.key(Action::SignIn);

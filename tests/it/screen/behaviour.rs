@@ -221,7 +221,7 @@ fn the_list_is_grouped_by_need_by_server_or_by_status() {
     };
     let all = tasks(&screen);
     is_right(&screen);
-    for grouping in ["server", "status", "agent host", "urgency"] {
+    for grouping in ["server", "status", "FROM", "urgency"] {
         screen.keys("B");
         assert_eq!(answer(&screen), format!("grouped by {grouping}"));
         is_right(&screen);

@@ -153,7 +153,7 @@ fn on_session_event(state: &mut State, news: SessionEvent) {
             state.session.is_driverless = false;
         }
         // For clients that pass them on.
-        SessionEvent::Notification { .. } => {}
+        SessionEvent::Notification { .. } | SessionEvent::RootsWanted { .. } => {}
         SessionEvent::Undriven => on_driver_lost(state),
         SessionEvent::Failed { message: words, .. } => {
             on_driver_lost(state);

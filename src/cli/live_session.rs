@@ -195,7 +195,8 @@ impl LiveSession {
                     }
                     SessionEvent::Undriven
                     | SessionEvent::Response { .. }
-                    | SessionEvent::Notification { .. } => {}
+                    | SessionEvent::Notification { .. }
+                    | SessionEvent::RootsWanted { .. } => {}
                 }
                 return Ok(LiveEvent::Session(event));
             }

@@ -112,6 +112,15 @@ pub enum SessionRequest {
         /// The JSON-RPC message.
         message: String,
     },
+    /// The directories that the host behind this client works in, for [`SessionEvent::RootsWanted`].
+    Roots {
+        /// The server.
+        server: ServerName,
+        /// The number in the event.
+        number: u64,
+        /// The text of a JSON array of roots, or the host's error.
+        roots: Forwarded,
+    },
     /// Note that the host behind this client works in other directories now.
     RootsChanged(ServerName),
     /// Note that this client waits for the result of a call, to pass it on to its caller.
@@ -346,6 +355,13 @@ pub enum SessionEvent {
         server: ServerName,
         /// The message.
         message: String,
+    },
+    /// A server wants to know the directories that the host behind this client works in.
+    RootsWanted {
+        /// The server.
+        server: ServerName,
+        /// For the response, [`SessionRequest::Roots`].
+        number: u64,
     },
     /// The session has a new driver.
     Driver(SessionDriver),

@@ -160,7 +160,8 @@ impl Snapshots {
             }
             SessionEvent::Response { .. }
             | SessionEvent::Notice(_)
-            | SessionEvent::Notification { .. } => {}
+            | SessionEvent::Notification { .. }
+            | SessionEvent::RootsWanted { .. } => {}
         }
     }
 

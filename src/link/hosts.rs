@@ -25,8 +25,15 @@ pub enum Recipient {
     HostOfCall(TaskId),
     /// The host whose request the server has at work.
     HostOfRequest(SessionRequestId),
-    /// One that can be asked for the directories that it works in.
-    HostWithRoots,
+}
+
+/// A server's request for the directories that the hosts work in, of no single call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootsRequest {
+    /// The session that it came in.
+    pub(super) session_number: u64,
+    /// Its JSON-RPC id, raw JSON.
+    pub(super) id: String,
 }
 
 /// The hosts that listen, and what waits for them.
@@ -43,6 +50,7 @@ pub(super) struct Hosts {
     /// Whether the server was not told what one of them can do, because it was at work.
     pub(super) are_undeclared: bool,
     pub(super) notifications: Vec<PassedNotification>,
+    pub(super) roots_requests: Vec<RootsRequest>,
 }
 
 impl Hosts {

@@ -39,7 +39,7 @@ mod task_index;
 mod time;
 
 pub use credentials::Sent;
-pub use hosts::{PassedNotification, Recipient};
+pub use hosts::{PassedNotification, Recipient, RootsRequest};
 pub use io::{ExchangeId, Input, Output, SaveToken, Unfollowed};
 pub use machine::Link;
 pub use negotiation::Choice;

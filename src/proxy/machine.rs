@@ -279,13 +279,15 @@ impl Proxy {
         }
         self.tend_calls();
         self.tend_cancels();
+        self.tend_roots();
         std::mem::take(&mut self.effects)
     }
 
     /// When [`ProxyInput::Timer`] is due.
     pub fn next_wake(&self) -> Option<Mono> {
         let calls = self.calls.values().filter_map(Call::due);
-        calls.chain(self.cancels.next()).min()
+        let roots = self.questions.roots_due().map(|(.., until)| until);
+        calls.chain(self.cancels.next()).chain(roots).min()
     }
 
     /// Whether requests of the host have yet to be answered or, if they are calls, saved.
@@ -321,9 +323,7 @@ impl Proxy {
                 "notifications/cancelled" => self.request_cancelled(request.as_deref(), &params),
                 "notifications/initialized" => {
                     self.host.is_initialized = true;
-                    for message in std::mem::take(&mut self.questions.early) {
-                        self.passed_about_forward(&message);
-                    }
+                    self.ask_for_roots();
                 }
                 "notifications/roots/list_changed" => {
                     let server = self.options.server.clone();
@@ -456,7 +456,9 @@ impl Proxy {
                 }
             }
             SessionEvent::Notification { server, message } if server == self.options.server => {
-                self.notified(message);
+                if self.introduction.is_some() {
+                    self.notified(message);
+                }
             }
             SessionEvent::Driver(_) => self.driver_changed(),
             SessionEvent::Undriven => {
@@ -466,9 +468,14 @@ impl Proxy {
                     self.ask(Asked::Note, self.introduce());
                 }
             }
+            SessionEvent::RootsWanted { server, number } if server == self.options.server => {
+                self.questions.roots_wanted.push(number);
+                self.ask_for_roots();
+            }
             SessionEvent::Server(_)
             | SessionEvent::Notice(_)
             | SessionEvent::Notification { .. }
+            | SessionEvent::RootsWanted { .. }
             | SessionEvent::Failed { .. } => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::raw::RawMembers;
-use crate::domain::{Question, QuestionKind, TaskId, Wall};
+use crate::domain::{Mono, Question, QuestionKind, TaskId, Wall};
 
 /// The questions that the host was asked, by the ids of our requests.
 #[derive(Debug, Default)]
@@ -12,8 +12,8 @@ pub(super) struct RelayedQuestions {
     /// When the questions came that the host was asked already, whatever it answered. A server may ask again under the
     /// same key.
     known: BTreeMap<(TaskId, String), Wall>,
-    /// The server's requests from before the host was ready for them.
-    pub(super) early: Vec<String>,
+    /// The servers' requests for roots that the host has not been asked yet.
+    pub(super) roots_wanted: Vec<u64>,
     asked: u64,
 }
 
@@ -42,9 +42,10 @@ pub(super) enum Relayed {
     },
     /// A question of a round, by the number of the round.
     Round { number: u64, key: String },
-    /// What the server asks in its request `id` about the host's request with this key, which is not a call, or about
-    /// none, with an empty key.
+    /// What the server asks in its request `id` about the host's request with this key, which is not a call.
     OfForward { id: String, key: String },
+    /// The directories that it works in, for the server's request of this number, until then.
+    Roots { number: u64, until: Mono },
 }
 
 impl RelayedQuestions {
@@ -67,6 +68,14 @@ impl RelayedQuestions {
     /// Forgets the questions of a task that has ended.
     pub(super) fn forget(&mut self, task: &TaskId) {
         self.known.retain(|(of, _), _| of != task);
+    }
+
+    /// When the host should have answered the requests for roots.
+    pub(super) fn roots_due(&self) -> impl Iterator<Item = (&String, u64, Mono)> {
+        self.open.iter().filter_map(|(id, relayed)| match relayed {
+            Relayed::Roots { number, until } => Some((id, *number, *until)),
+            _ => None,
+        })
     }
 
     /// Notes a request to the host and returns its id.

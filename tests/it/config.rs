@@ -104,7 +104,7 @@ fn reports_config_errors_and_still_lists_tasks() {
     }
 
     configure(env.path(), "[defaults]\nsession = \"A B\"\n");
-    let notice = format!("{place}:2: session is not a valid session name");
+    let notice = format!("{place}:2: invalid session name");
     assert_eq!(run(env.path(), &["ls"]).code, Some(2));
     let doctor = run(env.path(), &["doctor"]);
     assert!(doctor.out.contains(&notice), "{doctor:#?}");

@@ -85,7 +85,7 @@ fn a_host_without_a_model_is_not_asked() {
 }
 
 #[test]
-fn a_server_hears_the_roots_of_one_host() {
+fn a_server_hears_the_roots_of_all_hosts() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");
     let roots = json!({"roots": {"listChanged": true}});
@@ -97,20 +97,21 @@ fn a_server_hears_the_roots_of_one_host() {
         heard(&kept).contains(r#""result":{"roots":[{"uri":"file:///first"}]}"#)
     });
     let mut second = AgentHost::start(&kept, &["asking"], &roots);
-    first.wait(asks_for("roots/list"));
+    let request = first.wait(asks_for("roots/list"));
+    respond(&mut first, &request, &root("first"));
+    let request = second.wait(asks_for("roots/list"));
+    respond(&mut second, &request, &root("second"));
+    let both = r#"[{"uri":"file:///first"},{"uri":"file:///second"}]"#;
+    until("the server hears of both", || heard(&kept).contains(both));
     first.notify("notifications/roots/list_changed", &json!({}));
     let request = first.wait(asks_for("roots/list"));
     respond(&mut first, &request, &root("moved"));
+    let request = second.wait(asks_for("roots/list"));
+    respond(&mut second, &request, &root("second"));
     until("the server hears of the move", || {
         heard(&kept).contains("file:///moved")
     });
     first.close();
-    // The other one takes its place.
-    let request = second.wait(asks_for("roots/list"));
-    respond(&mut second, &request, &root("second"));
-    until("the server hears of the second", || {
-        heard(&kept).contains("file:///second")
-    });
     second.close();
 }
 

@@ -66,9 +66,10 @@ impl Driver<'_> {
                 }
             }
         }
+        self.answer_roots(now);
     }
 
-    /// Passes on what a server has notified of, and its requests.
+    /// Passes on what a server has notified of, and its requests for roots.
     pub(super) fn pass_to_hosts(&mut self, index: usize) {
         let Some(linked) = self.links.get_mut(index) else {
             return;
@@ -77,13 +78,13 @@ impl Driver<'_> {
             return;
         }
         let notifications = linked.link.take_notifications();
+        let requests = linked.link.take_roots_requests();
         let server = &linked.link.record().name;
         for notification in notifications {
             let readers = match notification.recipient {
                 Recipient::AllHosts => self.proxies.listening_to(server),
                 Recipient::HostOfCall(task) => self.proxies.waiting_for(&task, self.snapshots),
                 Recipient::HostOfRequest(ask) => self.open.reader(ask).into_iter().collect(),
-                Recipient::HostWithRoots => self.proxies.with_roots(server).into_iter().collect(),
             };
             for reader in readers {
                 let event = SessionEvent::Notification {
@@ -91,6 +92,29 @@ impl Driver<'_> {
                     message: notification.message.clone(),
                 };
                 self.snapshots.tell(reader, event);
+            }
+        }
+        for request in requests {
+            let (number, readers) = self.proxies.ask_roots(server, request);
+            for reader in readers {
+                let server = server.clone();
+                let event = SessionEvent::RootsWanted { server, number };
+                self.snapshots.tell(reader, event);
+            }
+        }
+    }
+
+    /// Answers the requests for roots that all hosts have answered.
+    fn answer_roots(&mut self, now: Stamp) {
+        for answered in self.proxies.take_answered_roots() {
+            let Some(index) = self.index_of(&answered.server) else {
+                continue;
+            };
+            if let Some(linked) = self.links.get_mut(index) {
+                for request in &answered.requests {
+                    linked.link.answer_roots(request, &answered.roots);
+                }
+                self.feed(index, Input::Timer, now);
             }
         }
     }
@@ -133,6 +157,13 @@ impl Driver<'_> {
         now: Stamp,
     ) -> SessionOutcome {
         match asked {
+            SessionRequest::Roots { number, roots, .. } => {
+                if let Some(reader) = from {
+                    self.proxies.got_roots(*number, reader, roots);
+                    self.answer_roots(now);
+                }
+                Ok(SessionResponse::Accepted)
+            }
             SessionRequest::Collect(id) => self.follow(id, from, true, now),
             SessionRequest::Follow(id) => self.follow(id, from, false, now),
             SessionRequest::Calls {

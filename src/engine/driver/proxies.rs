@@ -3,16 +3,26 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+use serde_json::{Value, json};
+
 use crate::{
     domain::{
-        Caller, Collected, HostProfile, Mono, NewCall, ServerName, SessionRequest,
+        Caller, Collected, Forwarded, HostProfile, Mono, NewCall, ServerName, SessionRequest,
         SessionRequestId, Task, TaskId, Wall, canonical_arguments,
     },
     engine::{
         options::LOOK_EVERY,
         snapshots::{ReaderId, Snapshots},
     },
+    link::RootsRequest,
 };
+
+/// The most requests of one server for roots that wait for the hosts; more get no answer.
+const ROOTS_REQUESTS: usize = 32;
+
+/// The most roots of one host.
+const ROOTS: usize = 1000;
 
 /// How soon after its start a new driver hears from the proxies of the one before.
 const BACK_WITHIN: Duration = LOOK_EVERY.saturating_mul(2);
@@ -22,6 +32,9 @@ const BACK_WITHIN: Duration = LOOK_EVERY.saturating_mul(2);
 pub(super) struct Proxies {
     /// The server of each proxy, and the host behind it.
     listeners: BTreeMap<ReaderId, (ServerName, HostProfile)>,
+    /// The servers' requests for roots that hosts have not answered.
+    roots: BTreeMap<u64, RootsAsked>,
+    next_roots: u64,
     /// Who wants the result of each call.
     callers: BTreeMap<TaskId, Callers>,
     /// The earlier calls that calls repeat, by the ids that the tasks of these would have.
@@ -75,6 +88,28 @@ impl Callers {
         self.waiting.retain(|reader| readers.contains(reader));
         self.gave_up.retain(|reader| readers.contains(reader));
     }
+}
+
+/// A request for roots that hosts answer.
+#[derive(Debug)]
+struct RootsAsked {
+    server: ServerName,
+    /// A server that asks again before it has an answer gets the same one.
+    requests: Vec<RootsRequest>,
+    /// The proxies whose hosts have not answered.
+    waiting: BTreeSet<ReaderId>,
+    roots: BTreeMap<ReaderId, Vec<Value>>,
+    /// The error of a host, as the text of a JSON object.
+    error: Option<String>,
+}
+
+/// The answer to requests for roots.
+#[derive(Debug)]
+pub(super) struct AnsweredRoots {
+    pub(super) server: ServerName,
+    pub(super) requests: Vec<RootsRequest>,
+    /// The roots of all hosts, or the error of a host.
+    pub(super) roots: Forwarded,
 }
 
 impl Proxies {
@@ -223,6 +258,73 @@ impl Proxies {
         self.listeners.values().map(|(server, _)| server)
     }
 
+    /// A server asks for roots. Returns a number for the answers, and the proxies that are to give them.
+    pub(super) fn ask_roots(
+        &mut self,
+        server: &ServerName,
+        request: RootsRequest,
+    ) -> (u64, Vec<ReaderId>) {
+        let mut open = self.roots.iter_mut();
+        if let Some((number, asked)) = open.find(|(_, asked)| asked.server == *server) {
+            if asked.requests.len() < ROOTS_REQUESTS {
+                asked.requests.push(request);
+            }
+            return (*number, Vec::new());
+        }
+        let has_roots =
+            |(name, host): &(ServerName, HostProfile)| name == server && host.lists_roots();
+        let listeners = self.listeners.iter().filter(|(_, it)| has_roots(it));
+        let readers: Vec<ReaderId> = listeners.map(|(reader, _)| *reader).collect();
+        self.next_roots += 1;
+        let asked = RootsAsked {
+            server: server.clone(),
+            requests: vec![request],
+            waiting: readers.iter().copied().collect(),
+            roots: BTreeMap::new(),
+            error: None,
+        };
+        self.roots.insert(self.next_roots, asked);
+        (self.next_roots, readers)
+    }
+
+    /// A host has answered a request for roots.
+    pub(super) fn got_roots(&mut self, number: u64, reader: ReaderId, roots: &Forwarded) {
+        let Some(asked) = self.roots.get_mut(&number) else {
+            return;
+        };
+        if asked.waiting.remove(&reader) {
+            match roots {
+                Forwarded::Result(roots) => {
+                    let mut roots: Vec<Value> = serde_json::from_str(roots).unwrap_or_default();
+                    roots.truncate(ROOTS);
+                    asked.roots.insert(reader, roots);
+                }
+                Forwarded::Error(error) => asked.error = Some(error.clone()),
+            }
+        }
+    }
+
+    /// The requests for roots that all hosts have answered, with the roots, or an error if there are none.
+    pub(super) fn take_answered_roots(&mut self) -> Vec<AnsweredRoots> {
+        let (answered, open) = std::mem::take(&mut self.roots)
+            .into_iter()
+            .partition(|(_, asked)| asked.waiting.is_empty());
+        self.roots = open;
+        let answered: BTreeMap<u64, RootsAsked> = answered;
+        let parts = |asked: RootsAsked| {
+            let roots: Vec<Value> = asked.roots.values().flatten().unique().cloned().collect();
+            AnsweredRoots {
+                server: asked.server,
+                requests: asked.requests,
+                roots: match asked.error {
+                    Some(error) if asked.roots.is_empty() => Forwarded::Error(error),
+                    _ => Forwarded::Result(json!({ "roots": roots }).to_string()),
+                },
+            }
+        };
+        answered.into_values().map(parts).collect()
+    }
+
     /// Forgets the proxies that have gone, and the tasks that no longer exist, or were refused; `holds` finds those that are
     /// not published yet.
     pub(super) fn forget_gone(&mut self, snapshots: &Snapshots, holds: impl Fn(&TaskId) -> bool) {
@@ -237,6 +339,9 @@ impl Proxies {
             exists(id) && is_used || callers.gone > 0 && undelivered.contains(id)
         });
         self.repeated.retain(|_, id| undelivered.contains(id));
+        for asked in self.roots.values_mut() {
+            asked.waiting.retain(|reader| readers.contains(reader));
+        }
     }
 
     /// The proxies that wait for a call or follow it.
@@ -253,13 +358,6 @@ impl Proxies {
         let listeners = self.listeners.iter();
         let listeners = listeners.filter(|(_, (name, _))| name == server);
         listeners.map(|(reader, _)| *reader).collect()
-    }
-
-    /// The first proxy of a server whose host can be asked for its directories.
-    pub(super) fn with_roots(&self, server: &ServerName) -> Option<ReaderId> {
-        let mut listeners = self.listeners.iter();
-        let first = listeners.find(|(_, (name, host))| name == server && host.lists_roots());
-        first.map(|(reader, _)| *reader)
     }
 
     /// The call that this one repeats: the same host asked the same before, gave up, and never got the result. `held` finds

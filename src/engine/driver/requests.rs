@@ -155,7 +155,8 @@ impl Driver<'_> {
                 self.introduce_host(server, host, from, now);
                 Route::Link(self.to_ask(from, server)?)
             }
-            SessionRequest::Collect(_)
+            SessionRequest::Roots { .. }
+            | SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
             | SessionRequest::Calls { .. } => Route::Answer(self.ask_of_proxy(asked, from, now)?),
             SessionRequest::Tools(name)

@@ -12,7 +12,7 @@ use crate::{
     link::{
         active_task::ActiveTask,
         connection::ConnectionState,
-        hosts::{PassedNotification, Recipient, WAITING},
+        hosts::{PassedNotification, Recipient, RootsRequest, WAITING},
         in_flight::RequestKind,
         negotiation::NegotiationStep,
     },
@@ -70,6 +70,20 @@ impl Link {
     /// The notifications since they were last taken.
     pub fn take_notifications(&mut self) -> Vec<PassedNotification> {
         std::mem::take(&mut self.hosts.notifications)
+    }
+
+    /// The requests for roots since they were last taken.
+    pub fn take_roots_requests(&mut self) -> Vec<RootsRequest> {
+        std::mem::take(&mut self.hosts.roots_requests)
+    }
+
+    /// Answers a request for roots with those of all hosts, or with the error of a host.
+    pub fn answer_roots(&mut self, request: &RootsRequest, roots: &Forwarded) {
+        if request.session_number == self.record.session_number && self.is_ready_for_hosts() {
+            let response = encode::response_of_hosts(&request.id, roots);
+            self.send_now(RequestKind::Reply(None), response);
+            self.schedule.needs_advance = true;
+        }
     }
 
     /// The host that a connection is opened for: with all that any listening host can do.
@@ -174,24 +188,23 @@ impl Link {
         Some((*ask, (!is_certain).then(|| process.to_owned())))
     }
 
-    /// Passes a request of the server on to a host. Its id names the session too, in which alone the response counts, and
-    /// `forward` the host's own request that it is about, if any.
+    /// Passes a request of the server on to the host whose own request it is about. Its id names the session too, in which
+    /// alone the response counts, and `forward` the host's request.
     pub(super) fn pass_request(
         &mut self,
-        recipient: Recipient,
+        ask: SessionRequestId,
         kind: QuestionKind,
         (raw_id, params): (&str, &str),
     ) {
-        let is_it = |ask| recipient == Recipient::HostOfRequest(ask);
-        let forward = (self.in_flight.forwards()).find(|(_, ask, _)| is_it(*ask));
-        let key = forward.map_or("", |(.., request)| &request.key);
+        let forward = (self.in_flight.forwards()).find(|(_, of, _)| *of == ask);
+        let key = forward.map(|(.., request)| &request.key);
         let message = format!(
             r#"{{"jsonrpc":"2.0","id":{},"method":"{}","params":{params},"forward":{}}}"#,
             json!(format!("{} {raw_id}", self.reading.session_number)),
             kind.method(),
             json!(key)
         );
-        self.pass_notification(recipient, &message);
+        self.pass_notification(Recipient::HostOfRequest(ask), &message);
     }
 
     /// A host has responded to what [`Self::pass_request`] passed on.
@@ -203,6 +216,19 @@ impl Link {
             let response = encode::response_of_hosts(raw_id, outcome);
             self.send_now(RequestKind::Reply(None), response);
         }
+    }
+
+    /// Passes a request for roots on. Returns whether a host can answer it.
+    pub(super) fn pass_roots_request(&mut self, raw_id: &str) -> bool {
+        let can_pass =
+            self.hosts.count_with_roots() > 0 && self.hosts.roots_requests.len() < WAITING;
+        if can_pass {
+            self.hosts.roots_requests.push(RootsRequest {
+                session_number: self.reading.session_number,
+                id: raw_id.to_owned(),
+            });
+        }
+        can_pass
     }
 
     /// The hosts work in other directories now.

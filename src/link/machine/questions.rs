@@ -5,7 +5,7 @@ use crate::{
         Answer, Elicitation, HistoryEvent, OnInput, Phase, Question, QuestionKind, QuestionSource,
         Stamp, TaskErrorKind, TaskId,
     },
-    link::{ActiveTask, Link, Recipient, replies::key_in},
+    link::{ActiveTask, Link, replies::key_in},
     protocol::{InputRequest, RpcError, encode},
 };
 
@@ -71,7 +71,7 @@ impl Link {
         let is_certain = certain.is_some();
         let forward = self.forward_asking(certain, kind);
         if let (Some((ask, None)), true) = (&forward, had.is_empty()) {
-            return self.pass_request(Recipient::HostOfRequest(*ask), kind, (raw_id, params));
+            return self.pass_request(*ask, kind, (raw_id, params));
         }
         let only_for = forward.and_then(|(_, only_for)| only_for);
         // Which call of a process asks for roots cannot be told, and all hosts share the process.
@@ -87,8 +87,8 @@ impl Link {
         whose.retain(|id| self.can_ask(id, kind));
         // The roots of one host are not for the call of another one.
         if whose.is_empty() && kind == QuestionKind::Roots && !is_certain {
-            if self.hosts.count_with_roots() > 0 {
-                return self.pass_request(Recipient::HostWithRoots, kind, (raw_id, params));
+            if self.pass_roots_request(raw_id) {
+                return;
             }
             // A host of the modern era can be asked only during its own call.
             whose = self.calls_of_one_host(kind);

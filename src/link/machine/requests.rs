@@ -117,6 +117,7 @@ impl Link {
             | SessionRequest::Collect(_)
             | SessionRequest::Follow(_)
             | SessionRequest::Calls { .. }
+            | SessionRequest::Roots { .. }
             | SessionRequest::Read(_)
             | SessionRequest::Unforget(_)
             | SessionRequest::Trace { .. }

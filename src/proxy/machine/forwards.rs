@@ -16,9 +16,6 @@ use crate::{
 /// keeper's.
 const FORWARDS: usize = 200;
 
-/// How many requests of the server may wait for the host.
-const QUESTIONS: usize = 200;
-
 impl Proxy {
     /// `rounds` is how often the server has asked something for this request, and `params` the text of the parameters.
     pub(super) fn forward(&mut self, rounds: u32, id: String, method: &str, params: String) {
@@ -90,8 +87,8 @@ impl Proxy {
         }
     }
 
-    /// Passes on what the server asks the host, and what it sends about a request: its progress, under the host's own
-    /// token. Returns whether it was one of them.
+    /// Passes on what the server sends about a request: its progress, under the host's own token, and questions. Returns
+    /// whether it was one of them.
     pub(super) fn passed_about_forward(&mut self, message: &str) -> bool {
         let Some(mut members) = RawMembers::parse(message) else {
             return false;
@@ -103,14 +100,7 @@ impl Proxy {
         let params = members.get("params").unwrap_or("{}").to_owned();
         let text = |key| serde_json::from_str(members.get(key)?).ok();
         if let (Some(id), Some(key)) = (text("id"), text("forward")) {
-            let key: String = key;
-            // Of itself, it may be asked only once it is ready.
-            if key.is_empty() && !self.host.is_initialized {
-                self.questions.early.push(message.to_owned());
-                self.questions.early.truncate(QUESTIONS);
-            } else {
-                self.ask_about_forward(id, key, &method, &params);
-            }
+            self.ask_about_forward(id, key, &method, &params);
         } else if method == "notifications/progress" {
             let mut params = RawMembers::parse(&params).unwrap_or_default();
             let key = params.get("progressToken").unwrap_or_default();
@@ -132,8 +122,7 @@ impl Proxy {
 
     /// Asks the host what the server asks in its request with this id.
     fn ask_about_forward(&mut self, id: String, key: String, method: &str, params: &str) {
-        let may_ask = !self.host.is_modern && self.questions.open.len() < QUESTIONS;
-        let kind = QuestionKind::of_method(method).filter(|_| may_ask);
+        let kind = QuestionKind::of_method(method).filter(|_| !self.host.is_modern);
         if let Some(params) = kind.and_then(|kind| self.shown(kind, params)) {
             return self.ask_host(Relayed::OfForward { id, key }, method, &params);
         }

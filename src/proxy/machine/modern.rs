@@ -85,7 +85,7 @@ impl Proxy {
 
     /// Passes a notification of the server on, as the host's era allows.
     pub(super) fn notified(&mut self, notification: String) {
-        if self.passed_about_forward(&notification) || self.introduction.is_none() {
+        if self.passed_about_forward(&notification) {
             return;
         }
         let is_plain = !self.host.is_modern

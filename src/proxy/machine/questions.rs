@@ -1,6 +1,8 @@
 //! Questions of the server: elicitations, which the host and longhaul's screen show, so that the first answer counts;
 //! sampling and roots, which only the host can answer.
 
+use core::time::Duration;
+
 use serde_json::json;
 
 use super::{Asked, CallRole, Proxy};
@@ -13,6 +15,9 @@ use crate::{
         raw::{self, RawMembers},
     },
 };
+
+/// How long a host may take to say which directories it works in.
+const ROOTS_WITHIN: Duration = Duration::from_secs(10);
 
 impl Proxy {
     /// Asks the host what is new, and takes back what was answered elsewhere.
@@ -152,6 +157,46 @@ impl Proxy {
         }
     }
 
+    /// Asks the host for the directories that it works in, if a server wants to know them.
+    pub(super) fn ask_for_roots(&mut self) {
+        if !self.host.is_initialized {
+            return;
+        }
+        for number in std::mem::take(&mut self.questions.roots_wanted) {
+            let until = self.now.mono.after(ROOTS_WITHIN);
+            let relayed = Relayed::Roots { number, until };
+            self.ask_host(relayed, QuestionKind::Roots.method(), &"{}");
+        }
+    }
+
+    /// Answers for a host that doesn't, because the server waits for the roots of all hosts.
+    pub(super) fn tend_roots(&mut self) {
+        let due = self.questions.roots_due();
+        let due = due.filter(|(.., until)| *until <= self.now.mono);
+        let due: Vec<(String, u64)> = due.map(|(id, number, _)| (id.clone(), number)).collect();
+        for (id, number) in due {
+            self.questions.open.remove(&id);
+            let error = internal_error("the host did not answer").to_string();
+            self.give_roots(number, Forwarded::Error(error));
+        }
+    }
+
+    fn give_roots(&mut self, number: u64, outcome: Forwarded) {
+        let roots = match outcome {
+            Forwarded::Result(result) => {
+                let roots = raw::member(&result, "roots").filter(|roots| roots.starts_with('['));
+                Forwarded::Result(roots.unwrap_or("[]").to_owned())
+            }
+            Forwarded::Error(error) => Forwarded::Error(error),
+        };
+        let request = SessionRequest::Roots {
+            server: self.options.server.clone(),
+            number,
+            roots,
+        };
+        self.ask(Asked::Note, request);
+    }
+
     /// The host has answered; `id` is JSON text.
     pub(super) fn question_answered(&mut self, id: &str, outcome: Forwarded) {
         let id: String = serde_json::from_str(id).unwrap_or_default();
@@ -164,6 +209,7 @@ impl Proxy {
                 }
             }
             Some(Relayed::Round { number, key }) => self.round_answered(number, &key, &outcome),
+            Some(Relayed::Roots { number, .. }) => self.give_roots(number, outcome),
             Some(Relayed::OfForward { id, .. }) => self.respond_to_server(id, outcome),
             None => {}
         }
@@ -224,5 +270,50 @@ fn answer_of(kind: QuestionKind, outcome: Forwarded) -> Option<Answer> {
             json: internal_error("not an object").to_string(),
         }),
         (_, Forwarded::Error(json)) => Some(Answer::Error { json }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{Mono, ProxySettings, ServerName, SessionEvent, Stamp},
+        proxy::{Effect, ProxyInput, ProxyOptions},
+    };
+
+    #[test]
+    fn a_silent_host_does_not_keep_roots_from_the_server() {
+        let server = ServerName::new("lab");
+        let options = ProxyOptions {
+            server: server.clone(),
+            directory: String::new(),
+            flags: String::new(),
+            limits: crate::domain::Limits::default(),
+            settings: ProxySettings::default(),
+            tool_timeout: None,
+            seed: 1,
+        };
+        let mut now = Stamp::default();
+        let mut proxy = Proxy::new(options, now);
+        proxy.host.is_initialized = true;
+        let wanted = SessionEvent::RootsWanted { server, number: 7 };
+        let asked = proxy.handle(now, ProxyInput::Session(wanted));
+        assert!(matches!(&asked[..], [Effect::ToHost(line)] if line.contains("roots/list")));
+        let due = Mono::default().after(ROOTS_WITHIN);
+        assert_eq!(proxy.next_wake(), Some(due));
+        now.mono = due;
+        let given = proxy.handle(now, ProxyInput::Timer);
+        let is_error = |request: &SessionRequest| {
+            matches!(
+                request,
+                SessionRequest::Roots {
+                    number: 7,
+                    roots: Forwarded::Error(_),
+                    ..
+                }
+            )
+        };
+        assert!(matches!(&given[..], [Effect::Ask(_, request)] if is_error(request)));
+        assert_eq!(proxy.next_wake(), None);
     }
 }

@@ -23,11 +23,7 @@ pub(super) fn servers(context: &Context<'_>, checks: &mut Checks) {
         Ok(targets) => targets,
         Err(fail) => return checks.wrong(fail.message(), "then run doctor again"),
     };
-    let is_none_configured = context
-        .config
-        .as_ref()
-        .is_ok_and(|it| it.servers.is_empty());
-    if targets.is_empty() && is_none_configured {
+    if targets.is_empty() {
         checks.ok("none yet; add one with `longhaul servers add NAME URL`");
     }
     unapproved(context, checks);

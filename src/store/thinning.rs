@@ -31,11 +31,28 @@ pub(super) fn is_step(entry: &HistoryEntry) -> bool {
     )
 }
 
-/// Whether an entry goes when the middle is thinned; `place` is its place in the history.
-fn goes(entry: &HistoryEntry, place: u64) -> bool {
-    let is_loud =
-        matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
-    is_step(entry) && (place % STEPS_RATIO == STEPS_RATIO - 1) == is_loud
+/// Counts the entries of the middle, to choose which of them go.
+#[derive(Default)]
+struct Chooser {
+    quiet: u64,
+    loud: u64,
+}
+
+impl Chooser {
+    fn goes(&mut self, entry: &HistoryEntry) -> bool {
+        if !is_step(entry) {
+            return false;
+        }
+        let is_loud =
+            matches!(entry.what, HistoryEvent::Log { level, .. } if level >= LogLevel::Warning);
+        let count = if is_loud {
+            &mut self.loud
+        } else {
+            &mut self.quiet
+        };
+        *count += 1;
+        (*count % STEPS_RATIO == 0) == is_loud
+    }
 }
 
 /// What stands for everything that was left out.
@@ -52,7 +69,7 @@ fn mark(left_out: u64) -> HistoryEvent {
 /// Removes most steps and log lines from the middle of a history that has `total` of them until it is within its limit,
 /// and leaves a mark that says how many.
 ///
-/// Contact and status lines stay, and most warnings. A chunk without steps is not read again, so the work stays in
+/// Contact and status lines stay, and most warnings. A pass leaves about a quarter of the middle, so the work stays in
 /// proportion to what was added.
 pub(super) fn thin(
     transaction: &Transaction<'_>,
@@ -96,7 +113,7 @@ fn thin_once(
 ) -> rusqlite::Result<u64> {
     let sql = "SELECT first_seq, steps FROM history WHERE task = ?1 ORDER BY first_seq";
     let chunks: Vec<(i64, i64)> = all(transaction, sql, [task], |row| row.try_into())?;
-    let (mut place, mut dropped) = (0_u64, 0);
+    let (mut place, mut dropped, mut chooser) = (0_u64, 0, Chooser::default());
     for (first_seq, steps) in chunks {
         let start = place;
         place += unsigned(steps);
@@ -106,10 +123,9 @@ fn thin_once(
         let Some(mut entries) = chunk(transaction, task, first_seq)? else {
             continue;
         };
-        let mut here = start;
+        let before = dropped;
         entries.retain_mut(|entry| {
-            let is_gone = goes(entry, here);
-            here += u64::from(is_step(entry));
+            let is_gone = chooser.goes(entry);
             dropped += u64::from(is_gone);
             let is_mark = is_gone && mark_seq.is_none();
             if is_mark {
@@ -118,6 +134,9 @@ fn thin_once(
             }
             is_mark || !is_gone
         });
+        if dropped == before {
+            continue;
+        }
         let delete = "DELETE FROM history WHERE task = ?1 AND first_seq = ?2";
         execute(transaction, delete, params![task, first_seq])?;
         insert_chunk(transaction, task, &entries)?;

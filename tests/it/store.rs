@@ -551,10 +551,16 @@ fn a_corrupt_history_chunk_is_a_gap_and_saving_continues() {
 
 #[test]
 fn no_flood_of_log_lines_of_any_level_fills_the_disk() {
-    for level in [LogLevel::Debug, LogLevel::Emergency] {
+    // The last one logs three warnings and one other line, again and again.
+    for level in [LogLevel::Debug, LogLevel::Emergency, LogLevel::Warning] {
         let (_dir, paths) = place();
         let mut opened = open(&paths);
-        let entries: Vec<HistoryEntry> = (1..=40_000).map(|seq| log(seq, level)).collect();
+        let level_of = |seq: u64| match level {
+            LogLevel::Warning if seq.is_multiple_of(4) => LogLevel::Info,
+            level => level,
+        };
+        let entries = (1..=40_000).map(|seq| log(seq, level_of(seq)));
+        let entries: Vec<HistoryEntry> = entries.collect();
         save_in_chunks(&mut opened.writer, &entries);
         let saved = Reader::open(&paths)
             .unwrap()

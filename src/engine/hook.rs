@@ -1,7 +1,7 @@
 //! Runs the user's notification command, which gets the task as JSON on its standard input.
 //!
 //! The driver runs it, with or without a screen, when it publishes an end or a question that was not in the session file
-//! when it started: once for each, unless it is killed before that. Must not delay the driver or the exit of a process:
+//! when it started: once for each, unless it is killed or has to exit before that. Must not delay the driver or the exit of a process:
 //! the commands run in process groups of their own, and longhaul never waits for what they do.
 
 use std::{
@@ -119,7 +119,7 @@ impl Hooks {
         })
     }
 
-    /// Notes what is no news: the driver before reported it.
+    /// Marks what an earlier driver has already reported.
     pub(super) fn restore(&mut self, task: &Task) {
         let seen = occasions(task).into_iter();
         self.seen.extend(seen.map(|it| (task.id.clone(), it)));
@@ -128,8 +128,15 @@ impl Hooks {
 
     /// Runs the hook for what is new in a snapshot.
     pub(super) fn look_at(&mut self, view: &Arc<TaskView>) {
+        // What can't be saved may turn out differently after a restart, and the command could not read its result.
+        if view.is_unsaved {
+            return;
+        }
         let task = &view.task;
         let mut new = 0;
+        if task.status.is_settled() {
+            self.forget(&task.id, |it| it == Occasion::End);
+        }
         for occasion in occasions(task) {
             new += usize::from(self.seen.insert((task.id.clone(), occasion)));
         }
@@ -155,6 +162,15 @@ impl Hooks {
                 let _ = self.jobs.send(Job::Run(Arc::clone(view), reason));
             }
         }
+    }
+
+    /// Forgets a task that was erased.
+    pub(super) fn erased(&mut self, id: &TaskId) {
+        self.forget(id, |_| false);
+    }
+
+    fn forget(&mut self, id: &TaskId, stays: impl Fn(Occasion) -> bool) {
+        self.seen.retain(|(of, it)| of != id || stays(*it));
     }
 
     /// Starts all waiting commands without waiting for any to end. `false` if they could not be started in this time.
@@ -370,8 +386,15 @@ mod tests {
             hooks.restored.insert(no_news.task.id.clone());
             assert_eq!(jobs.try_iter().count(), 0, "{no_news:#?}");
         }
-        hooks.look_at(&view(Status::Failed, vec![]));
-        assert_eq!(jobs.try_iter().count(), 1);
+        let failed = view(Status::Failed, vec![]);
+        let unsaved = TaskView {
+            is_unsaved: true,
+            ..(*failed).clone()
+        };
+        for (view, events) in [(Arc::new(unsaved), 0), (failed, 1)] {
+            hooks.look_at(&view);
+            assert_eq!(jobs.try_iter().count(), events, "{view:#?}");
+        }
     }
 
     #[tokio::test]

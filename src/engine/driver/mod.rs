@@ -428,6 +428,9 @@ impl Driver<'_> {
                 self.snapshots.publish(SessionEvent::Task(view));
             }
             for id in linked.link.take_erased() {
+                if let Some(hooks) = &mut self.hooks {
+                    hooks.erased(&id);
+                }
                 self.snapshots.publish(SessionEvent::Erased(id));
             }
         }

@@ -4,7 +4,9 @@
 //! on disk is left for the next boot.
 
 use std::{
-    net::TcpListener as StdListener, os::unix::net::UnixListener as StdUnixListener, sync::Arc,
+    net::TcpListener as StdListener,
+    os::unix::net::UnixListener as StdUnixListener,
+    sync::{Arc, atomic::AtomicU8},
     time::Duration,
 };
 
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     checkpoints::Checkpoints,
-    context::SharedState,
+    context::{LogSeverity, SharedState},
     control::ControlSocket,
     database::Database,
     events::{Events, RETRY},
@@ -122,7 +124,10 @@ fn router(shared: Arc<SharedState>, state: HttpState, port: u16) -> Router {
     let service = StreamableHttpService::new(
         move || {
             let shared = Arc::clone(&shared);
-            Ok(Handler { shared })
+            Ok(Handler {
+                shared,
+                min_severity: Arc::new(AtomicU8::new(LogSeverity::Info as u8)),
+            })
         },
         Arc::clone(&state.sessions),
         StreamableHttpServerConfig::default()

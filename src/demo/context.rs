@@ -4,7 +4,13 @@
 //! call sends its messages on its own stream and is cancelled with its session or connection. A task saves its progress
 //! and questions to disk and needs no client.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
 
 use rmcp::{
     ErrorData, Peer, RoleServer,
@@ -70,6 +76,8 @@ struct RequestCall {
     progress_token: Option<ProgressToken>,
     /// The request's stream in the event store; `None` in the modern era.
     stream: Option<String>,
+    /// The lowest [`LogSeverity`] that the client wants.
+    min_severity: Arc<AtomicU8>,
     supports_forms: bool,
     /// Kept alive while the call runs, because a cancellation finds the call through it.
     _handle: Option<Arc<RequestHandle>>,
@@ -79,6 +87,7 @@ impl ToolContext {
     /// The context of a plain call, which is answered on its own stream.
     pub(super) async fn for_request(
         shared: &Arc<SharedState>,
+        min_severity: &Arc<AtomicU8>,
         request: RequestContext<RoleServer>,
     ) -> Self {
         let handle = request.extensions.get::<Arc<RequestHandle>>().cloned();
@@ -97,6 +106,7 @@ impl ToolContext {
                 peer: request.peer,
                 progress_token,
                 stream,
+                min_severity: Arc::clone(min_severity),
                 supports_forms,
                 _handle: handle,
             })),
@@ -168,6 +178,9 @@ impl ToolContext {
         let Some(stream) = &call.stream else {
             return;
         };
+        if (level as u8) < call.min_severity.load(Ordering::Relaxed) {
+            return;
+        }
         let params = json!({"level": level, "logger": NAME, "data": data.into()});
         let message =
             json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});

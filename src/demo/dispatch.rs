@@ -1,5 +1,7 @@
 //! The methods of the protocol, in the revision of each request.
 
+use std::sync::atomic::Ordering;
+
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -14,7 +16,7 @@ use serde_json::json;
 
 use crate::demo::{
     catalog::{ToolTaskSupport, catalog, task_support},
-    context::{internal, not_found},
+    context::{LogSeverity, internal, not_found},
     handler::{Handler, ProtocolEra, TOOLS_TTL_MS, find_task, start_task, wants_task},
     modern,
     options::NAME,
@@ -88,10 +90,17 @@ impl ServerHandler for Handler {
     )]
     async fn set_level(
         &self,
-        _request: rmcp::model::SetLevelRequestParams,
+        request: rmcp::model::SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // It sends messages of every level all the same.
+        let level = serde_json::to_value(request.level).map_err(internal)?;
+        let severity = match level.as_str() {
+            Some("debug") => LogSeverity::Debug as u8,
+            Some("info") => LogSeverity::Info as u8,
+            Some("notice" | "warning") => LogSeverity::Warning as u8,
+            _ => u8::MAX,
+        };
+        self.min_severity.store(severity, Ordering::Relaxed);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! It decides which calls become server tasks and answers everything that is not a tool call. Requests that the SDK has
 //! no types for arrive here as custom requests; see `passthrough`.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU8};
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -45,6 +45,8 @@ impl ProtocolEra {
 /// The request handler.
 pub(super) struct Handler {
     pub(super) shared: Arc<SharedState>,
+    /// The lowest [`LogSeverity`] that the client wants.
+    pub(super) min_severity: Arc<AtomicU8>,
 }
 
 impl Handler {
@@ -54,7 +56,7 @@ impl Handler {
         invocation: ToolInvocation,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let context = ToolContext::for_request(&self.shared, context).await;
+        let context = ToolContext::for_request(&self.shared, &self.min_severity, context).await;
         let result = invocation.run(&context).await;
         result.map(CallToolResponse::from)
     }

@@ -1095,19 +1095,45 @@ fn a_burst_arrives_whole_and_in_order() {
 }
 
 #[test]
-fn sends_every_log_message_on_its_own_calls_stream() {
+fn the_log_level_is_the_clients() {
     within_deadline(async {
         let (_dir, server) = start().await;
         let client = Client::open(&server).await;
-        let level = json!({"level": "error"});
-        let accepted = client.result(1, "logging/setLevel", level).await;
-        assert_eq!(accepted, json!({}));
-        let call = client.call(2, TOOL, processing("l1", 10, 0)).await;
-        let events = call.all().await;
-        let is_log = |event: &&Event| event.method() == "notifications/message";
-        let level = |event: &Event| event.message.as_ref().unwrap()["params"]["level"].clone();
-        let levels: Vec<Value> = events.iter().filter(is_log).map(level).collect();
-        assert_eq!(levels, ["info", "debug", "debug", "info"]);
+        let levels = |events: Vec<Event>| -> Vec<String> {
+            let is_log = |event: &&Event| event.method() == "notifications/message";
+            let level = |event: &Event| event.message.clone().unwrap()["params"]["level"].clone();
+            events
+                .iter()
+                .filter(is_log)
+                .map(|event| level(event).as_str().unwrap().to_owned())
+                .collect()
+        };
+        let events = client
+            .call(1, TOOL, processing("l1", 10, 0))
+            .await
+            .all()
+            .await;
+        assert_eq!(levels(events), ["info", "info"]);
+        for (id, level) in [(2, "debug"), (3, "warning")] {
+            let message = json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel",
+                "params": {"level": level}});
+            let response = client.post(&message).await;
+            let events = Sse {
+                response,
+                rest: String::new(),
+            }
+            .all()
+            .await;
+            assert!(events.last().unwrap().message.clone().unwrap()["error"].is_null());
+            let arguments = processing(level, 10, 0);
+            let events = client.call(id + 10, TOOL, arguments).await.all().await;
+            let expected: &[&str] = if id == 2 {
+                &["info", "debug", "debug", "info"]
+            } else {
+                &[]
+            };
+            assert_eq!(levels(events), expected);
+        }
     });
 }
 

@@ -1,6 +1,10 @@
 //! `demo`: the built-in server and a separate session to try things on.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -67,17 +71,37 @@ fn serve(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> CliResult {
     } else {
         None
     };
-    // A server on a port of its own can run beside the demo.
-    let port = args.port.filter(|port| *port != 0);
-    let port_dir = port.map(|port| dir.with_file_name(format!("demo-{port}")));
     let options = DemoOptions {
-        dir: port_dir.unwrap_or_else(|| dir.to_owned()),
+        dir: data_dir(context, args, dir),
         port: args.port,
         cross_stream_replay: args.cross_stream_replay,
         idle_exit,
     };
     demo::run_blocking(options, &mut *context.terminal.out)?;
     Ok(code::OK)
+}
+
+/// The data directory of a server: `dir`, or one per port if `--port` is set while the demo runs on another port. A
+/// directory per port is used from then on.
+fn data_dir(context: &mut Context<'_>, args: &DemoArgs, dir: &Path) -> PathBuf {
+    let Some(port) = args.port.filter(|port| *port != 0 && !args.background) else {
+        return dir.to_owned();
+    };
+    let port_dir = dir.with_file_name(format!("demo-{port}"));
+    if port_dir.exists() {
+        return port_dir;
+    }
+    // A server on the same port fails to start, with an error that says how to stop the other one.
+    let is_other = |it: &demo::RunningServer| !it.url.contains(&format!(":{port}/"));
+    let Some(running) = demo::find_running(dir).filter(is_other) else {
+        return dir.to_owned();
+    };
+    context.info(&format!(
+        "the demo is still running at {} (`longhaul demo --stop` stops it), so this server keeps its data in {}",
+        running.url,
+        port_dir.display()
+    ));
+    port_dir
 }
 
 fn reset(context: &mut Context<'_>, dir: &Path) -> CliResult {

@@ -65,6 +65,11 @@ impl Context<'_> {
         self.terminal.report(line);
     }
 
+    /// Prints a line on stderr that the user is asked to agree to, exactly as it is.
+    pub(super) fn propose(&mut self, line: &str) {
+        self.terminal.report_text(&text::clean_line(line));
+    }
+
     /// Prints a message with the program's name on stderr.
     pub(super) fn warn(&mut self, message: impl fmt::Display) {
         self.terminal.warn(message);

@@ -158,7 +158,7 @@ impl HistoryPrinter {
                 let is_debug = matches!(entry.what, HistoryEvent::Log { level, .. } if level == crate::domain::LogLevel::Debug);
                 if !is_settled && !is_debug {
                     let line = format::entry(&self.id, entry, now.wall);
-                    context.info(&line);
+                    context.terminal.history(&line);
                 }
                 Ok(())
             }

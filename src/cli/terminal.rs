@@ -185,6 +185,13 @@ impl<'o> Terminal<'o> {
         }
     }
 
+    /// Prints a line of a history on stderr, unless `--quiet` is set. Its words are a server's, so they stay as they are.
+    pub(super) fn history(&mut self, line: &str) {
+        if !self.is_quiet {
+            self.report_text(&text::clean_line(line));
+        }
+    }
+
     /// Prints a line on stderr, even with `--quiet`, with the options that its commands need.
     pub(super) fn report(&mut self, line: &str) {
         let line = self.with_flags(line);

@@ -488,7 +488,7 @@ pub fn counts(parts: &[(usize, &str)]) -> String {
 /// `longhaul login` gets the URL instead of a name that may not be stored yet.
 pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
     /// Commands for which the session doesn't matter, or that have one of their own.
-    const FREE: [&str; 5] = ["--help", "demo", "doctor", "servers", "wrap"];
+    const FREE: [&str; 4] = ["--help", "demo", "servers", "wrap"];
     let pieces: Vec<&str> = message.split('`').collect();
     let last = pieces.len().saturating_sub(1);
     let piece = |(index, piece): (usize, &&str)| {

@@ -102,10 +102,9 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, remove: &RemoveSessionsA
     let found = |name: &String| {
         let found = all.iter().find(|paths| paths.session == *name);
         found.ok_or_else(|| {
-            CliError::usage(format!(
-                "no session {name:?}; `longhaul sessions list{}` lists all sessions",
-                context.flags_to("", "")
-            ))
+            let message =
+                format!("no session {name:?}; `longhaul sessions list` lists all sessions");
+            CliError::usage(message)
         })
     };
     // Check all names before deleting anything.

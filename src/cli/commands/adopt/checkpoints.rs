@@ -90,7 +90,7 @@ pub(super) fn adopt_checkpoints(
     }
     if offers.is_empty() {
         let message = format!(
-            "nothing to import: {} lists no unfinished tasks of that client that this session doesn't already have",
+            "nothing to import: {} lists no such unfinished tasks that this session doesn't already have",
             server.name
         );
         context.info(&message);
@@ -110,7 +110,7 @@ pub(super) fn adopt_checkpoints(
             server.name,
             state_text(&offer.found.checkpoint)
         );
-        context.report(&message);
+        context.propose(&message);
     }
     let refusal = "not imported; rerun with --yes to import";
     must_confirm(context, args.yes, "import them? y/N", refusal)?;
@@ -229,17 +229,18 @@ fn make_offer(
     tools: &[Tool],
 ) -> CliResult<Option<Offer>> {
     let convention = context.config()?.convention(&server.name);
-    let tool = found.checkpoint.tool.clone();
-    let arguments = match &tool {
-        Some(tool) => {
-            start::require_checkpoint(tools, tool, &convention)?;
-            let described = tools.iter().find(|it| it.name == *tool);
-            let key = (convention.client_id.as_str(), found.client_id.as_str());
-            complete_arguments(found.arguments.take(), &args.pairs, key, described)?
-        }
-        None => None,
+    let Some(tool) = found.checkpoint.tool.clone() else {
+        context.report(&format!(
+            "{} can't be continued: the server doesn't say which tool it belongs to",
+            found.checkpoint.id
+        ));
+        return Ok(None);
     };
-    if let (Some(tool), Some(arguments)) = (tool.clone(), arguments) {
+    start::require_checkpoint(tools, &tool, &convention)?;
+    let described = tools.iter().find(|it| it.name == tool);
+    let key = (convention.client_id.as_str(), found.client_id.as_str());
+    let arguments = complete_arguments(found.arguments.take(), &args.pairs, key, described)?;
+    if let Some(arguments) = arguments {
         return Ok(Some(Offer {
             tool,
             arguments,
@@ -247,8 +248,8 @@ fn make_offer(
         }));
     }
     let message = format!(
-        "{} is {}, but its arguments, which are needed to find its checkpoint, are not listed; add them: `longhaul adopt -s {} --client-id {} {} KEY=VALUE ...`",
-        tool.as_deref().unwrap_or("a tool without a name"),
+        "{} ({}) can't be continued without its arguments, which the server doesn't list; add them: `longhaul adopt -s {} --client-id {} {} KEY=VALUE ...`",
+        tool,
         state_text(&found.checkpoint),
         text::shell_word(server.name.as_str()),
         text::shell_word(&found.client_id),

@@ -21,12 +21,14 @@ pub(in crate::cli) fn approve(context: &mut Context<'_>, args: &ApproveServerArg
         )));
     }
     let mut approval = approval::approve(&name, None)?;
-    if !approval.pending.is_empty() {
+    if approval.pending.is_empty() {
+        approval.message = format!("{name} needs no approval, or has it already");
+    } else {
         if approval.is_program {
             context.report(&format!("{name} would run with your permissions:"));
         }
         for line in &approval.pending {
-            context.report(&format!("  {line}"));
+            context.propose(&format!("  {line}"));
         }
         let refusal = "not approved; rerun with --yes to approve";
         must_confirm(context, args.yes, "approve? y/N", refusal)?;

@@ -39,7 +39,7 @@ pub(in crate::cli) fn import(context: &mut Context<'_>, import: &ImportArgs) -> 
             return Ok(import.yes);
         }
         for line in approval::header_destinations(url, headers, "would be sent") {
-            context.report(&format!("{name}: {line}"));
+            context.propose(&format!("{name}: {line}"));
         }
         confirm(context, "allow? y/N")
     };

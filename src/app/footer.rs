@@ -57,7 +57,7 @@ fn wanted(state: &State, scope: Scope) -> Vec<Action> {
         Scope::Form => match state.dialogs.stack.last() {
             Some(Overlay::Call(_)) => vec![Do::NextField, Do::Send, Do::Raw, Do::Back],
             Some(Overlay::Question(form)) if form.at.is_none() => vec![Do::NextField, Do::Back],
-            _ => vec![Do::Accept, Do::NextField, Do::Send, Do::Back],
+            _ => vec![Do::NextField, Do::Send, Do::Back],
         },
         Scope::Page => {
             let mut keys = vec![Do::NextField, Do::OpenPage, Do::CopyPage, Do::Back];

@@ -200,7 +200,13 @@ impl FormField {
     /// The text of a number or of JSON.
     pub(super) fn json(&self) -> Option<&Field> {
         match (&self.value, &self.spec.kind) {
-            _ if self.items.is_some() => None,
+            _ if self
+                .items
+                .as_ref()
+                .is_some_and(|it| it.kind != ArgumentKind::Number) =>
+            {
+                None
+            }
             (FormValue::Typed(field), ArgumentKind::Number | ArgumentKind::Json) => Some(field),
             _ => None,
         }

@@ -31,9 +31,10 @@ pub(in crate::app) fn commands_key(
     }
     let word = typed.split_whitespace().next().unwrap_or_default();
     match found.get(*cursor) {
-        None => state.reply("not a command of the screen; run other longhaul commands in a shell"),
-        Some(binding) if binding.command == word && word != typed => {
-            state.reply(format!("`{word}` takes no arguments here"));
+        None => state.reply("not a screen command; run other longhaul commands in a shell"),
+        // An argument must not be dropped silently.
+        Some(binding) if *cursor == 0 && word != typed && binding.command.starts_with(word) => {
+            state.reply(format!("`{}` takes no arguments here", binding.command));
         }
         Some(binding) if !binding.acts_on_panes() => {
             let place = binding.scopes.first().map_or("", |scope| scope.title());

@@ -201,7 +201,11 @@ fn arguments(window: &mut Region<'_>, state: &State, form: &CallForm) {
     }
     let focused = form.fields.get(form.at).filter(|_| form.raw.is_none());
     let help = focused.map_or(String::new(), hint);
-    let status_rows = if is_tight { 2 } else { STATUS_ROWS };
+    let status_rows = if is_tight && !form.may_send_unchecked {
+        2
+    } else {
+        STATUS_ROWS
+    };
     let (status_lines, status_role) = problems(state, form, (available, status_rows), &help);
     let bottom = u16::try_from(impact.len()).unwrap_or(1) + status_rows + 2;
     let (head, gap) = if is_tight { (1, 0) } else { (3, 1) };

@@ -1321,7 +1321,7 @@ fn typed_commands_run_by_name() {
     screen.keys("esc esc :").type_in("attach t9").keys("enter");
     assert_eq!(screen.state.list.cursor, Some(id("t9x4gz")));
     screen.keys(":").type_in("no such word").keys("enter");
-    assert!(answer(&screen).contains("not a command of the screen"));
+    assert!(answer(&screen).contains("not a screen command"));
     screen.keys("ctrl-u").type_in("servers add x").keys("enter");
     assert_eq!(answer(&screen), "`servers` takes no arguments here");
 }
@@ -3032,7 +3032,7 @@ fn help_takes_all_typing() {
         .keys("enter");
     assert_eq!(answer(&screen), "Ctrl-S works in a form");
     screen.keys("ctrl-u").type_in("no such thing").keys("enter");
-    assert!(answer(&screen).contains("not a command of the screen"));
+    assert!(answer(&screen).contains("not a screen command"));
     assert_eq!(screen.state.dialogs.stack.len(), 1);
     screen.keys("ctrl-u down down enter");
     assert!(screen.state.dialogs.stack.is_empty(), "the third: down");

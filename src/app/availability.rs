@@ -80,7 +80,7 @@ fn why_not_on(state: &State, task_row: &TaskRow, action: Action) -> Option<Strin
         Action::RunAgain if task.tool == Task::NO_TOOL => {
             let server = text::clean_line(task.server.as_str());
             Some(format!(
-                "can't run {id} again: {server} does not say which tool it runs"
+                "can't run {id} again: {server} does not say which tool the task runs"
             ))
         }
         Action::Answer => match question::next(task_row, None) {

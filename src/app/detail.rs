@@ -266,7 +266,7 @@ fn cases(task: &Task) -> Vec<String> {
         Some(Resumable::Stream) => "the call is lost: it can't be resumed in another MCP session",
         None => "the call is lost",
     };
-    vec![labeled("if session ends", without_session)]
+    vec![labeled("MCP session ends", without_session)]
 }
 
 fn is_modern(task: &Task) -> bool {

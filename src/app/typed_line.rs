@@ -1,4 +1,4 @@
-//! Parses command lines in the syntax of the command line.
+//! Parses lines typed on the screen, in the syntax of the command line.
 
 use serde_json::Value;
 use thiserror::Error;

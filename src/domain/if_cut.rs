@@ -151,7 +151,7 @@ impl CutReason {
             Self::EventStore => {
                 "resumable as long as the server keeps the events and the MCP session"
             }
-            Self::SessionTask => "resumable unless the server ends the task with the MCP session",
+            Self::SessionTask => "resumable unless the task ends when its MCP session does",
             Self::ExpiredTask => "server task; its TTL has expired",
             Self::ServerProcess => "this server is a child process of longhaul and ends with it",
             Self::ModernCall => {

@@ -49,7 +49,7 @@ const COMMAND_STOPPED: &str =
     "the keeper was stopped; unfinished calls continue when longhaul runs again";
 
 /// The notice after a person has stopped the keeper.
-const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action, or another longhaul, starts a new one";
+const KEEPER_STOPPED: &str = "the keeper was stopped; calls continue when your next action or another command starts a new keeper";
 
 /// How long after its end a tunnel is opened again, at first and at last.
 const FIRST_RETRY: Duration = Duration::from_millis(250);

@@ -107,7 +107,7 @@ pub(in crate::cli) struct AdoptArgs {
     /// With --client-id or --from: the task's arguments, if they aren't in the server's list or the file.
     #[arg(value_name = "KEY=VALUE", requires = "source")]
     pub(in crate::cli) pairs: Vec<String>,
-    /// Continue this client's checkpoints, as listed by the server's list_session_tasks.
+    /// Continue this client's tasks from their checkpoints, as listed by the server's list_session_tasks.
     #[arg(long, value_name = "ID", group = "source")]
     pub(in crate::cli) client_id: Option<String>,
     /// Continue the unfinished tasks in a client's JSON state file (with client_id and active_tasks), under that client id.

@@ -56,7 +56,7 @@ fn check_server(context: &Context<'_>, server: &ServerRef, url: &str, checks: &m
         .and_then(|url| context.logins.is_signed_in(&url, now).ok()?);
     if is_signed_in == Some(false) && !has_authorization {
         return checks.warning(
-            "its saved sign-in has expired",
+            "its saved sign-in is no longer valid",
             format!("sign in again with `longhaul login {name}{flags}`"),
         );
     }

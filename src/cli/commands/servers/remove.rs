@@ -35,7 +35,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
         let tasks = text::plural(*count, "unfinished task");
         if !is_configured {
             return Err(CliError::usage(format!(
-                "not removed: {name} has {tasks} in session {session}; wait until it has none, or cancel with \
+                "not removed: {name} has {tasks} in session {session}; wait until it has none, or cancel them with \
                  `longhaul cancel ID`"
             )));
         }

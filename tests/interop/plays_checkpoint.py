@@ -285,7 +285,7 @@ def checkpoint_adopt_file(stage: Stage) -> str:
     state.write_text(json.dumps(saved))
     adopt = ("--session", "adopted", "adopt", "--from", str(state), "--yes")
     code, out, err = stage.ask(*adopt)
-    need(code == 2 and "task_1 KEY=VALUE" in err, f"`adopt --from` ended with {code}: {(out + err).strip()[-200:]}")
+    need(code == 2 and " KEY=VALUE" in err, f"`adopt --from` ended with {code}: {(out + err).strip()[-200:]}")
     need(stage.server.journal.count("started") == 1, "a tool was called without arguments")
     code, out, err = stage.ask(*adopt, "task_1", *work)
     need(code == 0, f"`adopt --from` ended with {code}: {(out + err).strip()[-200:]}")

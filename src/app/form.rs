@@ -199,14 +199,8 @@ impl FormField {
 
     /// The text of a number or of JSON.
     pub(super) fn json(&self) -> Option<&Field> {
-        match (&self.value, &self.spec.kind) {
-            _ if self
-                .items
-                .as_ref()
-                .is_some_and(|it| it.kind != ArgumentKind::Number) =>
-            {
-                None
-            }
+        let kind = (self.items.as_ref()).map_or(&self.spec.kind, |each| &each.kind);
+        match (&self.value, kind) {
             (FormValue::Typed(field), ArgumentKind::Number | ArgumentKind::Json) => Some(field),
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, time::Duration};
 
-use crate::domain::{Mono, Stamp, TaskId, text};
+use crate::domain::{Stamp, TaskId, text};
 
 use super::{
     Pane, State,
@@ -286,9 +286,8 @@ pub(super) fn regroup(state: &mut State) {
         has_moved = true;
     }
     let refresh = &mut state.list.refresh;
-    let is_due =
-        |last: Option<Mono>| last.is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
-    if has_moved || (refresh.is_order_stale && is_due(refresh.rebuilt_at)) {
+    let is_due = (refresh.rebuilt_at).is_none_or(|at| now.mono.since(at) >= MIN_REORDER_INTERVAL);
+    if has_moved || (refresh.is_order_stale && is_due) {
         refresh.rebuilt_at = Some(now.mono);
         rebuild(state);
     }

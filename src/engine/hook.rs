@@ -134,25 +134,25 @@ impl Hooks {
         }
         let task = &view.task;
         let mut new = 0;
-        if task.status.is_settled() {
-            self.forget(&task.id, |it| it == Occasion::End);
-        }
         for occasion in occasions(task) {
             new += usize::from(self.seen.insert((task.id.clone(), occasion)));
+        }
+        if new > 0 && task.status.is_settled() {
+            self.forget(&task.id, |it| it == Occasion::End);
         }
         // A driver that starts without the credentials is no news.
         let is_first = self.restored.remove(&task.id);
         let sign_in = (task.id.clone(), Occasion::SignIn);
+        let needs_login = view.contact == Connectivity::NeedsLogin;
         // While the server is only asked again, nothing has changed.
         let is_out = task
             .attempt()
             .is_some_and(|attempt| attempt.phase == Phase::Open);
         if is_out && view.contact.is_connected() || task.notify_reason().is_some() {
             self.seen.remove(&sign_in);
-        } else if view.contact == Connectivity::NeedsLogin {
+        } else if needs_login {
             new += usize::from(self.seen.insert(sign_in) && !is_first);
         }
-        let needs_login = view.contact == Connectivity::NeedsLogin;
         let of_task = task.notify_reason();
         let reason = of_task.or_else(|| needs_login.then_some(NotifyReason::NeedsYou));
         let reason = reason.filter(|it| self.on.includes(*it));

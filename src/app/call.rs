@@ -562,7 +562,7 @@ mod tests {
         let form = typed("name=x n=5");
         assert!(form.raw.is_none() && form.errors.is_empty());
         assert!(form.fields[1].is_changed());
-        // A number that would be rounded is no number.
+        // An error, because the form would round it.
         let form = typed("name=x n=12345678901234567890123");
         assert_eq!(form.errors, ["n must be a whole number"]);
     }

@@ -21,7 +21,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
             };
             // Short enough for a task's details, which have three lines for it.
             format!(
-                "this server needs ${}, which {were} not set when this screen opened; set {it}, then reopen it",
+                "this server needs ${}, which {were} not set when this screen opened; set {it}, then reopen the screen",
                 names.join(", $")
             )
         }

@@ -35,7 +35,11 @@ fn shows_what_a_server_needs_before_its_first_use() {
             "lab needs approval",
             "or run `longhaul servers approve lab`",
         ),
-        (variable(), "lab needs $LAB_TOKEN", "set it, then reopen it"),
+        (
+            variable(),
+            "lab needs $LAB_TOKEN",
+            "set it, then reopen the screen",
+        ),
     ] {
         let mut screen = Screen::new(WIDE, colour());
         knows(&mut screen, lab(Some(obstacle), LinkState::Idle));
@@ -64,7 +68,7 @@ fn a_task_that_waits_names_what_it_waits_for() {
             Some(variable()),
             LinkState::Idle,
             "needs $LAB_TOKEN",
-            "set it, then reopen it",
+            "set it, then reopen the screen",
         ),
         (
             Some(ServerObstacle::Approval),

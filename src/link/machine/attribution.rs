@@ -3,7 +3,7 @@
 //! | message | task |
 //! |---|---|
 //! | progress | [`Link::call_of`]: the call with its token, if its progress is accepted from there ([`Link::takes_steps_from`]) |
-//! | a question on the standalone stream | [`Link::calls_in_session`]: all of them; one answer settles it |
+//! | a question on the standalone stream | [`Link::calls_asked`]: all calls in the session; one answer settles it |
 //! | a question of a stdio server | [`Link::calls_of_one_host`]: all calls, if one host made them |
 //! | a question while other requests of hosts are open | [`Link::forward_asking`]: those requests |
 //! | a log line on the standalone stream | [`Link::task_of_standalone_log`]: the only call in the session |
@@ -107,7 +107,15 @@ impl Link {
             QuestionKind::Sampling => of_host,
             // Whichever call of a process of ours it is about, its person is the same one, unless hosts make the calls.
             QuestionKind::Elicitation if self.record.is_process() && !of_host.is_empty() => of_host,
-            QuestionKind::Elicitation => self.calls_in_session(),
+            QuestionKind::Elicitation => {
+                let mut calls = self.calls_in_session();
+                // Some servers never end a call that was cancelled, but one that runs is more likely to ask.
+                let waits = |id: &TaskId| self.tasks.get(id).is_some_and(|it| !it.was_cancelled());
+                if calls.iter().any(waits) {
+                    calls.retain(waits);
+                }
+                calls
+            }
         }
     }
 

@@ -422,6 +422,27 @@ fn a_question_beside_two_calls_is_on_both_and_answered_once() {
 }
 
 #[test]
+fn a_question_is_about_a_call_that_was_cancelled_only_if_no_other_runs() {
+    let (mut bench, get) = two_calls([OnInput::Ask; 2]);
+    let (one, other) = (TaskId::from_bits(7), TaskId::from_bits(8));
+    bench.ask(SessionRequest::Cancel(one.clone()));
+    bench.bring(get, event("s1", &asks(4)));
+    assert!(saved_of(&bench, &one).questions.is_empty());
+    assert!(saved_of(&bench, &other).questions[0].shared_with.is_empty());
+    bench.ask(SessionRequest::Cancel(other.clone()));
+    bench.bring(get, event("s2", &asks(5)));
+    for of in [&one, &other] {
+        assert_eq!(
+            saved_of(&bench, of)
+                .questions
+                .last()
+                .map(|it| it.shared_with.len()),
+            Some(1)
+        );
+    }
+}
+
+#[test]
 fn a_shared_answer_goes_out_again_after_its_first_call_ended() {
     let (mut bench, get) = two_calls([OnInput::Ask; 2]);
     bench.bring(get, event("s1", &asks(4)));

@@ -1843,7 +1843,7 @@ fn looks_an_end(calls: u64) -> u64 {
 
 #[test]
 fn the_cost_of_an_end_is_independent_of_other_calls() {
-    let (few, many) = (looks_an_end(500), looks_an_end(5000));
+    let (few, many) = (looks_an_end(150), looks_an_end(1500));
     assert!(many <= 3 * few.max(10) / 2, "{few}, then {many}");
 }
 

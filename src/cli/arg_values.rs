@@ -41,10 +41,7 @@ impl Since {
 pub(super) struct SinceError(String);
 
 pub(super) fn limit(text: &str) -> Result<Limit, DurationError> {
-    match text {
-        "off" => Ok(Limit(None)),
-        _ => text::parse_duration(text).map(|length| Limit(Some(length))),
-    }
+    text::parse_limit(text).map(Limit)
 }
 
 pub(super) fn since(text: &str) -> Result<Since, SinceError> {

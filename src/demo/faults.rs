@@ -49,26 +49,31 @@ const DEFAULT_SECONDS: u64 = 5;
 /// The longest accepted duration.
 const MAX_SECONDS: u64 = 3600;
 
-/// The error for text that names no fault.
+/// Why a text is not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid fault {0:?}; expected one of: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate or forget"
-)]
-pub struct UnknownFault(
-    /// The rejected text.
-    pub String,
-);
+pub enum FaultError {
+    /// It has the name of none.
+    #[error(
+        "invalid fault {0:?}; expected one of: cut[=SECONDS], restart, stall[=SECONDS], drop, duplicate or forget"
+    )]
+    Name(String),
+    /// It lasts too long, or not for a number of seconds.
+    #[error("invalid fault {0:?}; SECONDS must be a whole number, at most {MAX_SECONDS}")]
+    Seconds(String),
+}
 
 impl FromStr for Fault {
-    type Err = UnknownFault;
+    type Err = FaultError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || UnknownFault(text.to_owned());
         let (name, given) = match text.split_once('=') {
             Some((name, number)) => {
                 let seconds = number.parse::<u64>().ok();
                 let seconds = seconds.filter(|seconds| *seconds <= MAX_SECONDS);
-                (name, Some(seconds.ok_or_else(unknown)?))
+                (
+                    name,
+                    Some(seconds.ok_or_else(|| FaultError::Seconds(text.to_owned()))?),
+                )
             }
             None => (text, None),
         };
@@ -80,7 +85,7 @@ impl FromStr for Fault {
             ("drop", None) => Ok(Self::DropAfterNext),
             ("duplicate", None) => Ok(Self::DuplicateOnReplay),
             ("forget", None) => Ok(Self::ForgetSession),
-            _ => Err(unknown()),
+            _ => Err(FaultError::Name(text.to_owned())),
         }
     }
 }

@@ -51,7 +51,7 @@ mod tools;
 pub use self::{
     control::{control, hold, stop},
     error::DemoError,
-    faults::{Fault, UnknownFault},
+    faults::{Fault, FaultError},
     options::DemoOptions,
     process::{ServerLock, detach, find_running, run_blocking, start_in_background},
     running::RunningServer,

@@ -422,6 +422,9 @@ pub enum DurationError {
     /// Not a number with a unit, or far too long.
     #[error("invalid duration {0:?}; write it as 90s, 10m, 2h or 7d")]
     Notation(String),
+    /// The same of a limit.
+    #[error("invalid duration {0:?}; write it as 90s, 10m, 2h or off")]
+    Limit(String),
     /// Nothing lasts 0 s.
     #[error("it must be more than zero")]
     Zero,
@@ -448,6 +451,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         // A hundred years; longer durations could overflow.
         Some(ms) if ms <= 3_155_760_000_000 => Ok(Duration::from_millis(ms)),
         _ => Err(error()),
+    }
+}
+
+/// Parses a time limit: a duration, or `off`, which is `None`.
+pub fn parse_limit(text: &str) -> Result<Option<Duration>, DurationError> {
+    match text.trim() {
+        "off" => Ok(None),
+        text => parse_duration(text).map(Some).map_err(|error| match error {
+            DurationError::Notation(text) => DurationError::Limit(text),
+            other => other,
+        }),
     }
 }
 

@@ -87,8 +87,8 @@ pub(in crate::app) fn edit_key(state: &mut State, form: &mut EditForm, key: KeyP
 /// Parses a duration; `off` and an empty text mean no limit.
 fn read_limit(typed: &str) -> Result<Option<Duration>, DurationError> {
     match typed.trim() {
-        "" | "off" => Ok(None),
-        typed => text::parse_duration(typed).map(Some),
+        "" => Ok(None),
+        typed => text::parse_limit(typed),
     }
 }
 

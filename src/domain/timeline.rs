@@ -9,7 +9,7 @@ use super::{HistoryEntry, HistoryEvent, Status, Task, UnknownReason, Wall};
 #[strum(serialize_all = "kebab-case")]
 pub enum Activity {
     /// Nothing was sent to the server yet.
-    Waiting,
+    Queued,
     /// It ran, as far as is known.
     Running,
     /// No longhaul was running to watch it.
@@ -170,7 +170,7 @@ impl Life {
             (_, Some(holds)) => holds,
             (Some(away), None) => away,
             (None, None) if self.is_sent => Activity::Running,
-            (None, None) => Activity::Waiting,
+            (None, None) => Activity::Queued,
         }
     }
 }
@@ -178,7 +178,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Activity::{Asking, Disconnected, Paused, Running, Unwatched, Waiting};
+    use Activity::{Asking, Disconnected, Paused, Queued, Running, Unwatched};
 
     /// The activities and their ends, of a task that was created at 0.
     fn life(milestones: &[(i64, Turn)], end: i64) -> Vec<(Activity, i64)> {
@@ -208,7 +208,7 @@ mod tests {
             (90, Turn::Sent),
         ];
         let expected = [
-            (Waiting, 10),
+            (Queued, 10),
             (Running, 20),
             (Disconnected, 30),
             (Running, 40),
@@ -231,12 +231,12 @@ mod tests {
             (20, Turn::Disconnected),
             (30, Turn::Connected),
         ];
-        assert_eq!(life(&turns, 60), [(Waiting, 50), (Running, 60)]);
+        assert_eq!(life(&turns, 60), [(Queued, 50), (Running, 60)]);
         assert_eq!(life(&turns, -5), [(Running, 0)]);
     }
 
     #[test]
     fn a_task_that_was_never_sent_only_waited() {
-        assert_eq!(life(&[], 7), [(Waiting, 7)]);
+        assert_eq!(life(&[], 7), [(Queued, 7)]);
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn legend(theme: Theme) -> Line<'static> {
         Activity::Asking,
         Activity::Disconnected,
         Activity::Unwatched,
-        Activity::Waiting,
+        Activity::Queued,
     ] {
         let label = format!(" {}  ", activity.label());
         legend.extend([sign(theme, activity), theme.span(label, Role::Dim)]);
@@ -137,7 +137,7 @@ fn sign(theme: Theme, activity: Activity) -> Span<'static> {
         Activity::Unwatched => (glyphs.trail[2], Role::Dim),
         Activity::Paused => (glyphs.paused, Role::Waiting),
         Activity::Asking => (glyphs.asks, Role::Needs),
-        Activity::Waiting => (glyphs.restored, Role::Dim),
+        Activity::Queued => (glyphs.restored, Role::Dim),
     };
     theme.span(sign, role)
 }

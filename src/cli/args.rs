@@ -368,7 +368,7 @@ pub(super) struct DemoArgs {
     /// Stop the server and remove its data and the demo's session.
     #[arg(long, group = "what")]
     pub(super) reset: bool,
-    /// Inject a fault into the running server (listed below; SECONDS defaults to 5).
+    /// Inject a fault into the running server (listed below; SECONDS defaults to 5, at most 3600).
     #[arg(long = "break", value_name = "FAULT", group = "what")]
     pub(super) fault: Option<crate::demo::Fault>,
     // The global option again, with help for this command; clap sets both to the same value.

@@ -236,7 +236,7 @@ fn imports_every_format_without_contacting_servers() {
         (
             ".mcp.json",
             "shared",
-            "run `longhaul servers approve shared` to let it receive SHARED_TOKEN",
+            "run `longhaul servers approve shared` to let shared receive SHARED_TOKEN",
         ),
         (".mcp.json", "socket", "longhaul does not support ws"),
         ("home/.cursor", "docs", "seems to contain a key"),
@@ -366,7 +366,7 @@ fn sends_no_variable_before_approval_that_names_the_host() {
     let env = ImportEnv::empty();
     let ran = env.import("mcp.json", text);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    assert!(ran.out.contains("to let it receive X"), "{ran:#?}");
+    assert!(ran.out.contains("to let lab receive X"), "{ran:#?}");
     let withheld = env.run(&["-s", "lab", "tools"]);
     assert_eq!(withheld.code, Some(3), "{withheld:#?}");
     assert!(

@@ -290,9 +290,9 @@ fn add<E>(
             report.notes.extend(lines);
         } else {
             report.needs = Some(format!(
-                "run `longhaul servers approve {}` to let it receive {}",
+                "run `longhaul servers approve {}` to let {own} receive {}",
                 text::shell_word(&own),
-                report.variables.join(", ")
+                report.variables.join(" and ")
             ));
         }
     }

@@ -189,7 +189,7 @@ fn status_text(form: &QuestionForm, available: usize) -> (Vec<String>, Role) {
             "This tells the server that you agree to open it, not that you did.".to_owned()
         }
         (None, Some(Button::Accept), None) => "Accept sends your answer.".to_owned(),
-        (None, Some(Button::Decline), _) => "Decline refuses the request.".to_owned(),
+        (None, Some(Button::Decline), _) => "Decline refuses to answer.".to_owned(),
         (None, Some(Button::Dismiss), _) => {
             "Dismiss closes the question without choosing; the server may ask again.".to_owned()
         }

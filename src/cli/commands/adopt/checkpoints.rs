@@ -104,7 +104,7 @@ pub(super) fn adopt_checkpoints(
     });
     for offer in &offers {
         let message = format!(
-            "would continue {} {} on {}{at}, but not while another client is working on it; current state: {}",
+            "would continue {} {} on {}{at} once no other client is working on it; current state: {}",
             offer.tool,
             Value::Object(offer.arguments.clone()),
             server.name,

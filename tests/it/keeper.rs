@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     kept::{Kept, until},
-    program::Running,
+    program::{Running, finish},
     pty::{self, TestEnv},
     server,
 };
@@ -581,6 +581,15 @@ fn a_stdio_server_gets_its_variables_from_the_client() {
     let environment = std::fs::read_to_string(state.join("environment")).unwrap();
     assert!(environment.starts_with("hunter22 "), "{environment}");
     assert!(environment.trim_end().ends_with(" none"), "{environment}");
+    // Another value is used for everybody, so it is not used in silence.
+    let mut screen = TestEnv::at(state.to_owned()).open(&[], (160, 36));
+    screen.press("4");
+    screen.wait_for("Messages");
+    let mut other = kept.command(&["-s", "files", "tools"]);
+    assert_eq!(finish(other.env("MY_SECRET", "hunter33")).code, Some(0));
+    screen.wait_for("files now uses another value of MY_SECRET");
+    screen.press("\u{3}\u{3}");
+    screen.end();
     kept.run(&["cancel", id]);
 }
 

@@ -1,5 +1,8 @@
 //! Applies the configuration to the links.
 
+use std::collections::BTreeSet;
+
+use itertools::Itertools as _;
 use secrecy::SecretString;
 
 use crate::{
@@ -212,11 +215,21 @@ impl Driver<'_> {
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
             self.show_gone_from(&name, None, now);
             // A keeper that has just started may have tried without the variables, which only its clients have.
-            let got_variables = server.all_variables().any(|variable| {
-                let before = older.as_ref().and_then(|older| older.get(&variable));
-                before != self.configs.surroundings(&name).variables.get(&variable)
-            });
-            if old.is_none_or(|old| credentials(&old) != credentials(&server)) | got_variables
+            let before = |variable: &str| older.as_ref().and_then(|older| older.get(variable));
+            let values = &self.configs.surroundings(&name).variables;
+            let (got, replaced): (BTreeSet<String>, BTreeSet<String>) = server
+                .all_variables()
+                .filter(|variable| before(variable) != values.get(variable))
+                .partition(|variable| before(variable).is_none());
+            if !replaced.is_empty() {
+                let text = format!(
+                    "{name} now uses another value of {} for the calls of all hosts: the one that the latest client passed",
+                    replaced.iter().join(" and ")
+                );
+                self.notice(NoticeLevel::Warning, text, now);
+            }
+            let has_new_variables = !got.is_empty() || !replaced.is_empty();
+            if old.is_none_or(|old| credentials(&old) != credentials(&server)) | has_new_variables
                 && let Some(index) = self.index_of(&name)
             {
                 if let Some(linked) = self.links.get_mut(index) {

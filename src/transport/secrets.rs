@@ -57,15 +57,20 @@ const MIN_KEY_WORD_BYTES: usize = 4;
 /// A word of this length is a key even without digits.
 const LONG_KEY_WORD_BYTES: usize = 20;
 
-/// Values of headers with the name of a credential that are not secrets.
-const ORDINARY_VALUES: [&str; 8] = [
+/// Values of headers and variables with the name of a credential that are not secrets: settings, and the passwords of test
+/// databases. These words are also in the names of tools and parameters.
+const ORDINARY_VALUES: [&str; 12] = [
     "bearer",
+    "changeme",
     "default",
     "disabled",
     "enabled",
     "oauth2",
     "optional",
+    "password",
+    "postgres",
     "required",
+    "secret",
     "stateless",
 ];
 
@@ -558,6 +563,7 @@ mod tests {
             ("X-Api-Key", "1", false),
             ("X-Api-Key", "short", false),
             ("X-Auth-Mode", "required", false),
+            ("PGPASSWORD", "postgres", false),
             ("X-Auth-Mode", "application/json", false),
             ("Accept-Kind", "application/json", false),
             ("X-Region", "eu-west-1", false),

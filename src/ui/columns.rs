@@ -37,8 +37,9 @@ const TIME: u16 = 7;
 const IF_CUT: u16 = 9;
 
 impl Columns {
-    /// Distributes the screen's columns; the widest server name takes `server_name`. FROM is shown on a wide screen
-    /// once agents have made calls. As the screen narrows, columns are hidden in this order: ID, TIME, SERVER, END and STATE (its glyph stays). TASK, PROGRESS and IF CUT always stay.
+    /// Distributes the screen's columns; the widest server name takes `server_name`. FROM is shown once agents have made
+    /// calls. As the screen narrows, columns are hidden in this order: FROM, ID, TIME, SERVER, END and STATE (its glyph
+    /// stays). TASK, PROGRESS and IF CUT always stay.
     pub(crate) fn of(columns: u16, server_name: u16, has_callers: bool) -> Self {
         let fixed = [ID, TIME, SERVER];
         let (task_least, progress_least) = (20, 28);

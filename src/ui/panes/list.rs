@@ -42,7 +42,7 @@ pub(in crate::ui) fn titles(region: &mut Region<'_>, state: &State, rows: u16) {
     let available = columns.progress.columns.saturating_sub(10);
     let hidden = hidden_rows(state, usize::from(rows), usize::from(available), [up, down]);
     progress.push_span(theme.span(hidden, Role::Dim));
-    let cells = [
+    let cells: [Cell<'_>; Columns::COUNT as usize] = [
         Cell::from(""),
         sorted(columns.state, "STATE", SortKey::State),
         title(columns.id, "ID", false),
@@ -228,7 +228,7 @@ fn row<'t>(
     });
     let (end, end_role) = end(state, task_row, now);
     let time = theme.span(time(task_row, now), Role::Dim);
-    let cells = [
+    let cells: [Cell<'_>; Columns::COUNT as usize] = [
         Cell::from(Line::from(signs)),
         cell(theme, columns.state, theme.span(shown.text, shown.role)),
         cell(theme, columns.id, theme.span(task.id.as_str(), Role::Dim)),

@@ -12,8 +12,8 @@ use std::{cell::RefCell, hint::black_box, io, rc::Rc, sync::Arc};
 use longhaul::{
     app::{Event, Setup, State, update},
     domain::{
-        Attempt, Connectivity, Cursors, CutReason, Mono, NewCall, Phase, Progress, Resumability,
-        ServerName, SessionEvent, Stamp, Task, TaskId, TaskView, Wall,
+        Attempt, Connectivity, CutReason, Mono, NewCall, Phase, Progress, Resumability, ServerName,
+        SessionEvent, Stamp, Task, TaskId, TaskView, Wall,
     },
     ui,
 };
@@ -48,21 +48,11 @@ fn view(number: u64, value: f64) -> Arc<TaskView> {
                 number: 1,
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-1".to_owned(),
-                era_reason: None,
                 phase: Phase::Open,
                 session_number: 1,
-                version: None,
-                input: None,
-                request_state: None,
-                was_cancelled: false,
-                cursors: Cursors::default(),
-                retry_ms: None,
                 last_value: Some(value),
-                asks_for_task: false,
-                is_of_process: false,
                 started_at: began,
-                sent_at: None,
-                ended_at: None,
+                ..Attempt::default()
             }],
             seq: 14,
             ..Task::new(

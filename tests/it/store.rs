@@ -16,9 +16,9 @@ use std::{
 
 use longhaul::{
     domain::{
-        Attempt, ControlKind, ControlRequest, Cursors, HistoryEntry, HistoryEvent, LinkRecord,
-        LogLevel, LostReason, NewCall, Phase, Progress, ProtocolVersion, Resumability, Row,
-        ServerName, Status, Task, TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
+        Attempt, ControlKind, ControlRequest, HistoryEntry, HistoryEvent, LinkRecord, LogLevel,
+        LostReason, NewCall, Phase, Progress, ProtocolVersion, Resumability, Row, ServerName,
+        Status, Task, TaskError, TaskErrorKind, TaskId, Tool, UnknownReason, Wall,
     },
     store::{
         DriverLock, Durability, ListFilter, Lookup, Opened, Paths, Reader, StoreError, Writer,
@@ -69,21 +69,10 @@ fn attempt(number: u32) -> Attempt {
         number,
         request_id: format!("abcd-{number}"),
         token: format!("t-{number}"),
-        era_reason: None,
         phase: Phase::Open,
         session_number: 1,
-        version: None,
-        asks_for_task: false,
-        is_of_process: false,
-        input: None,
-        request_state: None,
-        was_cancelled: false,
-        cursors: Cursors::default(),
-        retry_ms: None,
-        last_value: None,
         started_at: NOW,
-        sent_at: None,
-        ended_at: None,
+        ..Attempt::default()
     }
 }
 

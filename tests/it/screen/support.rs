@@ -80,14 +80,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 request_id: "k3f9-1".to_owned(),
                 token: "k3f9-t1".to_owned(),
                 phase: Phase::Open,
-                era_reason: None,
                 session_number: 1,
-                version: None,
-                asks_for_task: false,
-                is_of_process: false,
-                input: None,
-                request_state: None,
-                was_cancelled: false,
                 cursors: Cursors {
                     first: Some("s1_0".into()),
                     newest: Some("s1_31".into()),
@@ -98,8 +91,7 @@ pub(crate) fn task(name: &str, server: &str, tool: &str, arguments: &str, age: i
                 retry_ms: Some(500),
                 last_value: Some(30.0),
                 started_at: ago(age),
-                sent_at: None,
-                ended_at: None,
+                ..Attempt::default()
             }],
             seq: 14,
             ..Task::new(

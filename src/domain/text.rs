@@ -86,6 +86,10 @@ pub fn clean_block(text: &str) -> Cow<'_, str> {
 /// Sanitizes server text for a file or a pipe, which a terminal may show later: only control and invisible characters are
 /// replaced, except for tabs, line ends and the joiner in emoji.
 pub fn clean_data(text: &str) -> String {
+    // Most results, some of them large.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return text.to_owned();
+    }
     let mut letters = text.chars().peekable();
     let mut out = String::with_capacity(text.len());
     while let Some(letter) = letters.next() {

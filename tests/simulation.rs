@@ -23,7 +23,7 @@ mod simulation {
     };
 
     /// Schedules of each of the two tests in a plain `cargo test`.
-    const SCHEDULES: u64 = 5_000;
+    const SCHEDULES: u64 = 3_500;
 
     #[expect(clippy::disallowed_methods, reason = "a test's own switches")]
     fn number(name: &str) -> Option<u64> {

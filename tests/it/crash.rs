@@ -1,6 +1,6 @@
 //! `kill -9` at any moment: nothing lost, nothing twice, and a history that is what the server sent (design.md 1.1 to 1.4).
 //!
-//! `cargo test` does 25 rounds of the crowd; `LONGHAUL_KILL_ROUNDS=1000 cargo test --test it a_crowd` does more, and
+//! `cargo test` does 15 rounds of the crowd; `LONGHAUL_KILL_ROUNDS=1000 cargo test --test it a_crowd` does more, and
 //! `LONGHAUL_KILL_FIRST=SEED LONGHAUL_KILL_ROUNDS=1` the one that failed.
 #![cfg(feature = "demo")]
 #![expect(
@@ -38,7 +38,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Rounds of a plain `cargo test`.
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 15;
 /// Rounds at once: they mostly wait for the pace of server tasks.
 const AT_ONCE: usize = 6;
 

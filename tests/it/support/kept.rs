@@ -16,6 +16,7 @@ use std::{
 
 use longhaul::store::{DriverLock, Paths, write_atomically};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::program::{Ran, Running, finish, program};
 
@@ -92,6 +93,12 @@ impl Kept {
         until("the keeper is gone", || {
             DriverLock::holder(&self.paths()).is_none()
         });
+    }
+
+    /// Whether the server was told to cancel the call of this row. A pending cancel is shown only for a while.
+    pub(crate) fn was_cancelled(&self, row: &Value) -> bool {
+        let exported = self.ok(&["export", row["id"].as_str().unwrap()]);
+        exported.document()["attempts"][0]["was_cancelled"] == true
     }
 
     /// The values of the steps in a task's history.

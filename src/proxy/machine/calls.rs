@@ -353,7 +353,11 @@ impl Proxy {
                     .map(|until| until.max(now.after(PUBLISHED_WITHIN)));
                 continue;
             };
-            if call.until.is_some_and(|until| now >= until) && !call.is_reading {
+            let is_late = call.until.is_some_and(|until| now >= until) && !call.is_reading;
+            if is_late && is_over(&view) {
+                // The session has yet to confirm that the host waits for it.
+                self.task_changed(&view);
+            } else if is_late {
                 self.hand_ticket(&id, &view);
             } else {
                 self.heartbeat(&id, &view);

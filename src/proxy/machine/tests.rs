@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Effect, Proxy, ProxyInput, ProxyOptions};
 use crate::domain::{
-    Answer, Attempt, Collected, Forwarded, Introduction, NewCall, Progress, ProtocolVersion,
+    Answer, Attempt, Collected, Forwarded, Introduction, Mono, NewCall, Progress, ProtocolVersion,
     Question, QuestionKind, QuestionSource, RequestError, ServerName, SessionEvent, SessionRequest,
     SessionRequestId, SessionResponse, Stamp, Status, Task, TaskId, TaskView, Wall,
 };
@@ -497,6 +497,29 @@ fn a_host_that_still_reads_when_its_input_ends_has_its_results() {
         };
         assert_eq!(notes.iter().any(is_delivered), is_reading, "{notes:?}");
     }
+}
+
+#[test]
+fn a_call_that_has_ended_gets_its_result_not_a_ticket() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (number, call) = bench.calls_slow();
+    let task = call.id.clone();
+    let mut view = TaskView::unwatched(Task::new(Wall(0), *call), None);
+    let published =
+        |view: &TaskView| ProxyInput::Session(SessionEvent::Task(Arc::new(view.clone())));
+    bench.answer(number, SessionResponse::Started(task.clone()));
+    bench.now.mono = Mono(3_600_000);
+    let ticket = format!("{:?}", bench.takes(published(&view)));
+    assert!(ticket.contains("Still running"), "{ticket}");
+    view.task.status = Status::Completed;
+    bench.takes(published(&view));
+    let collect = json!({"name": "longhaul_collect", "arguments": {"id": task.as_str()}});
+    let (number, _) = bench.asks(&request(3, "tools/call", &collect.to_string()));
+    bench.answer(number, SessionResponse::Accepted);
+    // The session is slower than the host.
+    bench.now.mono = Mono(7_200_000);
+    let effects = bench.takes(ProxyInput::Timer);
+    assert_eq!(effects, [Effect::ReadResult(task)]);
 }
 
 #[test]

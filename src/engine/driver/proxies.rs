@@ -174,7 +174,11 @@ impl Proxies {
     pub(super) fn follows(&mut self, task: &Task, reader: ReaderId, waits: bool) {
         let is_its = |host: &HostProfile| {
             let caller = task.caller.as_deref();
-            caller.is_some_and(|caller| caller.is_host(&host.name, &host.directory))
+            caller.is_some_and(|caller| {
+                // A proxy of an older version does not say its directory.
+                let directory = Some(&host.directory).filter(|it| !it.is_empty());
+                caller.is_host(&host.name, directory.unwrap_or(&caller.directory))
+            })
         };
         let is_wanted = waits || self.undelivered.contains(&task.id);
         if !is_wanted || !self.host(reader).is_some_and(is_its) {
@@ -448,9 +452,10 @@ mod tests {
 
     #[test]
     fn a_foreign_host_that_asks_for_a_call_is_not_one_of_its_callers() {
-        let (mut proxies, _, _readers, task) = shared_call();
-        let mut host = Caller::of_test().profile();
-        for (directory, is_shared) in [("/elsewhere", false), ("/home/ada/app/", true)] {
+        for (directory, is_shared) in [("/elsewhere", false), ("/home/ada/app/", true), ("", true)]
+        {
+            let (mut proxies, _, _readers, task) = shared_call();
+            let mut host = Caller::of_test().profile();
             directory.clone_into(&mut host.directory);
             proxies.listens(&task.server, &host, 3);
             proxies.follows(&task, 3, false);

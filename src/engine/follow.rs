@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use serde::Deserialize;
 use tokio::{net::UnixStream, sync::mpsc};
 use tokio_util::{codec::LinesCodecError, either::Either};
 
@@ -18,7 +19,7 @@ use super::{
     options::{Options, ProcessRole, SessionPurpose},
     pending_requests::{Envelope, OwnRequests, PendingRequests},
     snapshots::Snapshots,
-    socket::{PING, PONG, ToDriver, is_of_this_user, send},
+    socket::{Numbered, PING, PONG, ToDriver, is_of_this_user, send},
     tunnel::{Host, Lines, TUNNEL_WITHIN, Tunnel, TunnelError, lines_of},
 };
 use crate::{
@@ -34,6 +35,9 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// Unanswered pings after which the driver counts as stopped. Counted, not timed: our own sleep is not silence.
 const PINGS_UNHEARD: u32 = 3;
+
+/// The error of a request whose response this program does not know.
+const UNKNOWN_RESPONSE: &str = "the keeper is another version of longhaul, and its response can't be read, so the request may have run; use that version, or switch the keeper to this one with `longhaul keeper upgrade`";
 
 /// The request number with which a client adds the servers of its command line; others start at 1.
 const OWN_SERVER: SessionRequestId = 0;
@@ -186,6 +190,22 @@ async fn attend(
     }
 }
 
+/// What a driver reports in a line; `None` if only another version understands it. A requester waits for each response,
+/// so one that this version can't read becomes an error.
+fn event_in(line: &str) -> Option<SessionEvent> {
+    #[derive(Deserialize)]
+    struct Unknown {
+        answer: Numbered,
+    }
+    serde_json::from_str(line).ok().or_else(|| {
+        let Unknown { answer } = serde_json::from_str(line).ok()?;
+        Some(SessionEvent::Response {
+            request: answer.ask,
+            outcome: Err(RequestError::Unreachable(UNKNOWN_RESPONSE.to_owned())),
+        })
+    })
+}
+
 /// Publishes what the driver reports, except for what only another version understands.
 async fn read_events(
     from_driver: &mut (impl Stream<Item = Result<String, LinesCodecError>> + Unpin),
@@ -202,7 +222,7 @@ async fn read_events(
         if line == PONG {
             continue;
         }
-        let Ok(news) = serde_json::from_str::<SessionEvent>(&line) else {
+        let Some(news) = event_in(&line) else {
             continue;
         };
         match (&news, &mut first) {

@@ -61,10 +61,10 @@ pub(super) struct ToDriver {
     pub(super) what: SessionRequest,
 }
 
-/// What is read of a request that this program does not know.
+/// What is read of a request or a response that this program does not know.
 #[derive(Deserialize)]
-struct Numbered {
-    ask: SessionRequestId,
+pub(super) struct Numbered {
+    pub(super) ask: SessionRequestId,
 }
 
 /// The response to a request that this program does not know: without one, the client would repeat it on each connection.

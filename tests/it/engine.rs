@@ -17,8 +17,10 @@ use longhaul::{
         TaskChange, TaskId, TaskView,
     },
     engine::{Clock, Options, ProcessRole, Session, SessionPurpose, Subscription},
-    store::{DriverLock, Lookup, Paths, Reader},
+    store::{CONTRACT, DriverLock, Lookup, Paths, Reader},
 };
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 
 /// Longer than anything here takes on a busy machine; only a hang reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -524,5 +526,47 @@ async fn reports_a_driver_of_another_version_once() {
         _ => None,
     })
     .await;
+    session.close();
+}
+
+#[tokio::test]
+async fn a_response_of_another_version_is_an_error() {
+    let bench = bench().await;
+    let _lock = DriverLock::try_take(&bench.paths).unwrap().unwrap();
+    let driver = tokio::net::UnixListener::bind(bench.paths.socket()).unwrap();
+    let session = bench.open();
+    let reader = session.subscribe();
+    let asked = session.ask(&reader, SessionRequest::RetryNow);
+    let (stream, _) = driver.accept().await.unwrap();
+    let (requests, mut to_client) = stream.into_split();
+    let hello = json!({"contract": CONTRACT, "version": "9.9.9"}).to_string();
+    to_client
+        .write_all(format!("{hello}\n").as_bytes())
+        .await
+        .unwrap();
+    let mut requests = tokio::io::BufReader::new(requests).lines();
+    let number = loop {
+        let line = requests.next_line().await.unwrap().unwrap();
+        let request: Value = serde_json::from_str(&line).unwrap();
+        if request["what"] == "retry_now" {
+            break request["ask"].clone();
+        }
+    };
+    let answer = json!({"answer": {"ask": number, "outcome": {"Ok": {"tea": 1}}}}).to_string();
+    to_client
+        .write_all(format!("{answer}\n").as_bytes())
+        .await
+        .unwrap();
+    let error = until("the error", &reader, |news| match news {
+        SessionEvent::Response { request, outcome } if *request == asked => {
+            Some(outcome.clone().unwrap_err())
+        }
+        _ => None,
+    })
+    .await;
+    assert!(
+        error.to_string().contains("longhaul keeper upgrade"),
+        "{error}"
+    );
     session.close();
 }

@@ -85,6 +85,11 @@ fn passes_in_a_good_environment_and_changes_nothing() {
     );
     assert_eq!(run(&state, &["ls", "--all", "--json"]).document(), before);
 
+    let ran = doctor(&state, &["-s", "http://127.0.0.1:9/mcp"]);
+    let server = of(&ran, "server 127.0.0.1:9");
+    let advice = "add it with `longhaul servers add 127.0.0.1:9 URL`";
+    assert!(has(&server, "warning", advice), "{ran:#?}");
+
     let lines = run(&state, &["doctor"]);
     assert_eq!(lines.code, Some(0), "{lines:#?}");
     assert!(

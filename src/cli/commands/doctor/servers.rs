@@ -27,16 +27,27 @@ pub(super) fn servers(context: &Context<'_>, checks: &mut Checks) {
         checks.ok("none yet; add one with `longhaul servers add NAME URL`");
     }
     unapproved(context, checks);
-    let named = targets.names();
+    let mut named = targets.names();
+    let is_selected = !named.is_empty();
     for (name, server, url) in targets.choices() {
-        if !named.is_empty() && !named.contains(&&name) {
+        if is_selected && !named.contains(&&name) {
             continue;
         }
+        named.retain(|it| **it != name);
         checks.about(format!("server {name}"));
         match server {
             Ok(server) => check_server(context, &server, &url, checks),
             Err(fail) => checks.wrong(fail.message(), "then run doctor again"),
         }
+    }
+    named.retain(|name| context.configured(name).is_none());
+    for name in named {
+        checks.about(format!("server {name}"));
+        let name = text::shell_word(name.as_str());
+        checks.warning(
+            "not in the configuration, and never used in this session",
+            format!("check the URL, or add it with `longhaul servers add {name} URL`"),
+        );
     }
 }
 

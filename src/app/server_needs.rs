@@ -12,7 +12,7 @@ pub fn server_needs(state: &State, server: &ServerView) -> Option<String> {
     let flags = &state.setup.flags;
     let message = match (&server.obstacle, &server.state) {
         (Some(ServerObstacle::Approval), _) => format!(
-            "this server needs your approval; press {key} to review it, or run `longhaul servers approve {name}`"
+            "this server needs your approval; press {key} to review it, or run `longhaul servers approve {name}{flags}`"
         ),
         (Some(ServerObstacle::Variables(names)), _) => {
             let (were, it) = match names.as_slice() {

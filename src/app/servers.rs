@@ -54,8 +54,9 @@ pub(super) fn no_server(state: &mut State) {
 }
 
 /// The message for an invalid URL.
-pub(super) fn invalid_url(why: &UrlError) -> String {
-    format!("{why}; for a stdio server: `longhaul servers add NAME -- COMMAND`")
+pub(super) fn invalid_url(state: &State, why: &UrlError) -> String {
+    let message = format!("{why}; for a stdio server: `longhaul servers add NAME -- COMMAND`");
+    text::add_flags(&message, &state.setup.flags, None)
 }
 
 /// Adds a server by URL unless it is known; returns its name.

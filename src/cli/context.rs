@@ -37,6 +37,8 @@ pub(super) struct Context<'o> {
     pub(super) config_mark: FileMark,
     /// The session used without `--session`.
     pub(super) default_session: String,
+    /// The name by which the user's machine reaches that of the session, if it is another one.
+    pub(super) reached_as: Option<String>,
     pub(super) logins: Logins,
 }
 
@@ -121,8 +123,7 @@ impl Context<'_> {
     pub(super) fn flags_to(&self, session: &str, default: &str) -> String {
         // Writing to a string cannot fail.
         let mut flags = String::new();
-        let reached_as = std::env::var_os(REACHED_AS).filter(|it| !it.is_empty());
-        if let Some(host) = reached_as.as_ref().and_then(|it| it.to_str()) {
+        if let Some(host) = &self.reached_as {
             let _ = write!(flags, " --host {}", text::shell_word(host));
         }
         let from_environment = std::env::var_os(STATE_DIR).map(PathBuf::from);

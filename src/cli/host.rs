@@ -50,6 +50,17 @@ pub(super) fn host_of(global: &GlobalArgs, defaults: Option<&config::Defaults>) 
     host.or_else(from_config).filter(|host| !host.is_empty())
 }
 
+/// The name by which the user's machine reaches that of the session, if it is another one.
+pub(super) fn reached_as(command: Option<&CliCommand>, host: Option<&str>) -> Option<String> {
+    let reached_as = std::env::var_os(REACHED_AS).and_then(|it| it.into_string().ok());
+    let host = host.map(str::to_owned).or(reached_as);
+    match command {
+        #[cfg(feature = "demo")]
+        Some(CliCommand::Demo(_)) => None,
+        _ => host.filter(|host| !host.is_empty()),
+    }
+}
+
 /// Whether a command runs on this machine whatever the host: the screen reaches the other one itself, and the rest is
 /// about this program.
 pub(super) fn is_local(command: Option<&CliCommand>) -> bool {

@@ -191,6 +191,7 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         config,
         config_mark,
         default_session,
+        reached_as: host::reached_as(command.as_ref(), host.as_deref()),
     };
     run_command(context, command, host.as_deref(), startup_errors)
 }

@@ -116,12 +116,11 @@ fn open_there(context: &mut Context<'_>, id: Option<&str>, host: &str) -> CliRes
     if let Some(dir) = &context.global.state_dir {
         session.extend(["--state-dir".into(), dir.into()]);
     }
-    let flags = format!(" --host {}{}", text::shell_word(host), context.flags());
     show(
         context,
         attach,
         ScreenOptions {
-            reopens_with: format!("longhaul{flags}"),
+            reopens_with: format!("longhaul{}", context.flags()),
             host: Some(tunnel(host, &session)?),
             ..ScreenOptions::default()
         },

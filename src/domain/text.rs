@@ -505,8 +505,8 @@ pub fn counts(parts: &[(usize, &str)]) -> String {
 /// Adds `flags` to the longhaul commands between backticks that work on a session and name none. With `server_url`,
 /// `longhaul login` gets the URL instead of a name that may not be stored yet.
 pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String {
-    /// Commands for which the session doesn't matter, or that have one of their own.
-    const FREE: [&str; 4] = ["--help", "demo", "servers", "wrap"];
+    /// Commands for which neither machine nor session matters, or that have their own.
+    const FREE: [&str; 2] = ["--help", "demo"];
     let pieces: Vec<&str> = message.split('`').collect();
     let last = pieces.len().saturating_sub(1);
     let piece = |(index, piece): (usize, &&str)| {
@@ -520,7 +520,11 @@ pub fn add_flags(message: &str, flags: &str, server_url: Option<&str>) -> String
             Some(url) if piece.starts_with("longhaul login ") => {
                 format!("longhaul login {}{flags}", shell_word(url))
             }
-            _ => format!("{piece}{flags}"),
+            // What follows is the command line of a program.
+            _ => match piece.split_once(" -- ") {
+                Some((command, program)) => format!("{command}{flags} -- {program}"),
+                None => format!("{piece}{flags}"),
+            },
         }
     };
     pieces.iter().enumerate().map(piece).join("`")
@@ -554,8 +558,8 @@ mod tests {
                 "a `longhaul again x --session n` and `longhaul rm x --session n`",
             ),
             (
-                "`fg` and `longhaul servers add`",
-                "`fg` and `longhaul servers add`",
+                "`fg`, `longhaul demo` and `longhaul servers add NAME -- COMMAND`",
+                "`fg`, `longhaul demo` and `longhaul servers add NAME --session n -- COMMAND`",
             ),
             ("an odd ` and longhaul ls", "an odd ` and longhaul ls"),
             ("odd `longhaul ls", "odd `longhaul ls"),

@@ -260,7 +260,7 @@ command = "/bin/sh"
         (
             "server imported",
             "warning",
-            "`longhaul servers approve imported`",
+            "`longhaul servers approve imported --session other`",
         ),
         ("server imported", "warning", "needs approval, so"),
         (

@@ -273,6 +273,10 @@ fn says_what_is_wrong_with_the_other_machine() {
     let mut command = machines.command(&["ls"]);
     command.env("LONGHAUL_HOST", "ignored");
     assert_eq!(finish(&mut command).code, Some(0));
+    let ran = machines.run(&["servers", "test"]);
+    let far = machines.text("far/state");
+    let advice = format!("`longhaul servers add NAME URL --host box --state-dir {far}`");
+    assert!(ran.err.contains(&advice), "{ran:#?}");
 
     let here = machines.path("here");
     let ssh = |arguments: &[&str]| {

@@ -407,7 +407,7 @@ fn an_open_screen_applies_approval_given_elsewhere() {
     screen.wait_for("lab needs approval");
     screen.press("n");
     // The sentence wraps after its first word.
-    screen.wait_for("`longhaul servers approve lab`.");
+    screen.wait_for("`longhaul servers approve lab");
     screen.wait_for("press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(

@@ -56,7 +56,7 @@ fn server_key(state: &mut State, form: &mut CallForm, key: KeyPress) -> bool {
                     form.stage = Stage::Tool;
                     form.tool_at = 0;
                 }
-                Err(error) => form.errors = vec![invalid_url(&error)],
+                Err(error) => form.errors = vec![invalid_url(state, &error)],
             }
         }
         _ => {

@@ -36,7 +36,8 @@ pub(super) fn dialog(state: &State, server: &ServerName, approval: &Approval) ->
     // The user must be able to read everything before approving it.
     let why_not = (!fits(state, lines)).then(|| {
         let server = text::shell_word(server.as_str());
-        format!("too long to show here; run `longhaul servers approve {server}`")
+        let flags = &state.setup.flags;
+        format!("too long to show here; run `longhaul servers approve {server}{flags}`")
     });
     let items = vec![
         MenuItem::new('n', no, MenuAction::Refuse),

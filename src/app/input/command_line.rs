@@ -81,7 +81,7 @@ fn run_action(state: &mut State, rest: &str, action: Action) {
         }
         Action::AddServer => {
             if let Err(error) = add_url(state, rest) {
-                state.reply(invalid_url(&error));
+                state.reply(invalid_url(state, &error));
             }
         }
         Action::Adopt => on_server(state, rest, adopt_from),
@@ -114,7 +114,7 @@ fn call_line(state: &mut State, call: TypedCall) {
             Some(server) => Some(server),
             None if server_url::is_url(name) => match add_url(state, name) {
                 Ok(server) => Some(server),
-                Err(error) => return state.reply(invalid_url(&error)),
+                Err(error) => return state.reply(invalid_url(state, &error)),
             },
             None => return state.reply(unknown_server(state, name)),
         },

@@ -66,8 +66,12 @@ impl Checks {
 }
 
 pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> CliResult<()> {
+    let with_flags = |text: &String| context.terminal.with_flags(text);
     if context.global.json {
-        let check = |it: &Check| json!({"of": it.subject, "verdict": <&str>::from(it.severity), "message": it.message, "next": it.next});
+        let check = |it: &Check| {
+            json!({"of": it.subject, "verdict": <&str>::from(it.severity),
+            "message": with_flags(&it.message), "next": it.next.as_ref().map(with_flags)})
+        };
         let all: Vec<Value> = checks.all.iter().map(check).collect();
         return context.terminal.print_pretty(all);
     }
@@ -78,7 +82,7 @@ pub(super) fn print(context: &mut Context<'_>, checks: &Checks) -> CliResult<()>
         let next = next.map_or(String::new(), |next| format!("; {next}"));
         let (label, subject) = (<&str>::from(check.severity), &check.subject);
         let line = format!("{label:<8} {subject:<width$}  {}{next}", check.message);
-        context.print(&line)?;
+        context.print(&context.terminal.with_flags(&line))?;
     }
     Ok(())
 }

@@ -56,7 +56,6 @@ fn check_server(context: &Context<'_>, server: &ServerRef, url: &str, checks: &m
         return;
     }
     let name = text::shell_word(server.name.as_str());
-    let flags = context.flags();
     let mut headers = server.headers.iter().chain(&server.config_headers);
     let has_authorization =
         headers.any(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"));
@@ -68,11 +67,11 @@ fn check_server(context: &Context<'_>, server: &ServerRef, url: &str, checks: &m
     if is_signed_in == Some(false) && !has_authorization {
         return checks.warning(
             "its saved sign-in is no longer valid",
-            format!("sign in again with `longhaul login {name}{flags}`"),
+            format!("sign in again with `longhaul login {name}`"),
         );
     }
     checks.ok(format!(
-        "configured; `longhaul servers test {name}{flags}` connects to it"
+        "configured; `longhaul servers test {name}` connects to it"
     ));
 }
 

@@ -43,10 +43,13 @@ pub(in crate::cli) fn import(context: &mut Context<'_>, import: &ImportArgs) -> 
         }
         confirm(context, "allow? y/N")
     };
-    let (edit, reports) = plan(&files, servers, &mut ask_approval)?;
+    let (edit, mut reports) = plan(&files, servers, &mut ask_approval)?;
     if reports.iter().any(EntryReport::is_imported) {
         edit.save()?;
         notify_drivers(context);
+    }
+    for needs in reports.iter_mut().filter_map(|it| it.needs.as_mut()) {
+        *needs = context.terminal.with_flags(needs);
     }
     print(context, &reports)?;
     let is_skipped = |report: &EntryReport| report.outcome == ImportOutcome::Skipped;

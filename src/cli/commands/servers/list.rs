@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{CliResult, Context, code, format},
+    cli::{CliResult, Context, code, format, terminal::Terminal},
     config::approval::{command_line, obstacle},
     domain::{Limits, LinkRecord, ProtocolVersion, ServerConfig, server_url, text},
 };
@@ -15,7 +15,9 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
     let not_configured = links
         .iter()
         .filter(|link| !config.servers.iter().any(|it| it.name == link.name));
-    let configured = config.servers.iter().map(|it| configured(it, &links));
+    let terminal = &context.terminal;
+    let all = config.servers.iter();
+    let configured = all.map(|it| configured(it, &links, terminal));
     let (mut rows, document): (Vec<Vec<String>>, Vec<Value>) =
         configured.chain(not_configured.map(session_only)).unzip();
     if context.global.json {
@@ -42,7 +44,11 @@ pub(in crate::cli) fn list(context: &mut Context<'_>) -> CliResult {
 }
 
 /// The table row and JSON of a configured server.
-fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Value) {
+fn configured(
+    server: &ServerConfig,
+    links: &[LinkRecord],
+    terminal: &Terminal<'_>,
+) -> (Vec<String>, Value) {
     let of_session = links.iter().find(|link| link.name == server.name);
     let url = server.url.as_deref().or(of_session.map(|link| &*link.url));
     let (state, note) = match (obstacle(server), url) {
@@ -56,6 +62,7 @@ fn configured(server: &ServerConfig, links: &[LinkRecord]) -> (Vec<String>, Valu
         }
         (None, Some(_)) => ("ready", String::new()),
     };
+    let note = terminal.with_flags(&note);
     let name = server.name.to_string();
     if let Some(program) = &server.program {
         let document = json!({

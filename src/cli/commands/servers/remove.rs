@@ -24,8 +24,7 @@ pub(in crate::cli) fn remove(context: &mut Context<'_>, args: &RemoveServerArgs)
     let in_session: Vec<&ServerName> = links.filter(|link| is_named(link, name)).collect();
     if !is_configured && in_session.is_empty() {
         return Err(CliError::usage(format!(
-            "no server named \"{name}\" in the configuration or this session; `longhaul servers list{}` lists the servers",
-            context.flags()
+            "no server named \"{name}\" in the configuration or this session; `longhaul servers list` lists the servers"
         )));
     }
     let unfinished = unfinished_tasks(context, name)?;

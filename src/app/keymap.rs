@@ -15,6 +15,9 @@ pub use action::{Action, Scope};
 pub use bindings::{BINDINGS, Binding};
 pub use key_override::KeyOverride;
 
+/// The rank of a line of which only the description matches.
+const DESCRIPTION_RANK: usize = 3;
+
 /// A key press: the key, and what it is bound to in the current scope.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::app) struct KeyPress {
@@ -40,6 +43,34 @@ impl HelpLine {
             text: text.to_owned(),
             binding: None,
         }
+    }
+}
+
+/// The lines for a typed text.
+#[derive(Clone, Debug)]
+pub struct FoundLines {
+    /// The lines, best first.
+    pub lines: Vec<HelpLine>,
+    /// Whether Enter runs the first one: it has the typed name or key, or nothing is typed. Otherwise only descriptions
+    /// match, and none is selected until the user moves to one.
+    pub is_named: bool,
+}
+
+impl FoundLines {
+    /// The index of the line at the cursor, and its binding.
+    pub fn at(&self, cursor: usize) -> Option<(usize, &'static Binding)> {
+        let at = cursor.checked_sub(usize::from(!self.is_named))?;
+        self.bound().nth(at)
+    }
+
+    /// The highest cursor.
+    pub fn last(&self) -> usize {
+        (self.bound().count()).saturating_sub(usize::from(self.is_named))
+    }
+
+    fn bound(&self) -> impl Iterator<Item = (usize, &'static Binding)> {
+        let lines = self.lines.iter().enumerate();
+        lines.filter_map(|(index, line)| Some((index, line.binding?)))
     }
 }
 
@@ -109,32 +140,44 @@ impl Keymap {
             .find(|(row, _)| row.action == action && row.scopes.contains(&scope))
     }
 
-    /// The keys and commands for a typed text: all by scope if it is empty, else the matches, best first.
-    pub fn found(&self, typed: &str) -> Vec<HelpLine> {
+    /// The keys and commands for a typed text: all by scope if it is empty, else the matches. Names come before
+    /// descriptions.
+    pub fn found(&self, typed: &str) -> FoundLines {
         let typed = typed.trim();
         // A leading slash is a habit from pagers.
         let after_slash = typed.strip_prefix('/').filter(|it| !it.is_empty());
         let typed = after_slash.unwrap_or(typed);
         if typed.is_empty() {
-            return self.help_all();
+            return FoundLines {
+                lines: self.help_all(),
+                is_named: true,
+            };
         }
         let lower = typed.to_lowercase();
         let word = lower.split_whitespace().next().unwrap_or_default();
         let rank = |line: &HelpLine| {
             let binding = line.binding?;
             let matches = |text: &str| text.to_lowercase().contains(&lower);
+            // Only a command can take arguments.
+            let is_command = !binding.command.is_empty();
+            let name = if is_command { word } else { &lower };
             let rules = [
                 line.keys.split(' ').any(|key| key == typed),
-                binding.command == word,
-                binding.command.starts_with(word),
+                binding.name() == name,
+                binding.name().starts_with(name),
                 matches(&line.text) || matches(binding.label) || matches(&line.keys),
             ];
             rules.iter().position(|fits| *fits)
         };
         let lines = self.help_all().into_iter();
         let ranked = lines.filter_map(|line| Some((rank(&line)?, line)));
-        let ranked = ranked.sorted_by_key(|(rank, _)| *rank);
-        ranked.map(|(_, line)| line).collect()
+        let ranked: Vec<(usize, HelpLine)> = ranked.sorted_by_key(|(rank, _)| *rank).collect();
+        FoundLines {
+            is_named: ranked
+                .first()
+                .is_some_and(|(rank, _)| *rank < DESCRIPTION_RANK),
+            lines: ranked.into_iter().map(|(_, line)| line).collect(),
+        }
     }
 
     /// All bindings by scope; an action without a key is listed with its command.
@@ -248,7 +291,7 @@ mod tests {
     #[test]
     fn command_names_find_their_actions() {
         let keys = Keymap::default();
-        let first = |typed: &str| keys.found(typed).first()?.binding.map(|it| it.action);
+        let first = |typed: &str| keys.found(typed).at(0).map(|(_, it)| it.action);
         for (typed, action) in [
             ("pause", Action::Pause),
             ("again", Action::RunAgain),
@@ -262,8 +305,13 @@ mod tests {
         ] {
             assert_eq!(first(typed), Some(action), "{typed}");
         }
-        assert_eq!(first("no such thing at all"), None);
-        assert_eq!(keys.found(" ").len(), keys.help_all().len());
+        // What only a description has, and what nothing has.
+        for typed in ["demo", "keeper", "no such thing at all"] {
+            assert_eq!(first(typed), None, "{typed}");
+        }
+        let keeper = keys.found("keeper").at(1).map(|(_, it)| it.action);
+        assert_eq!(keeper, Some(Action::StopKeeper));
+        assert_eq!(keys.found(" ").lines.len(), keys.help_all().len());
     }
 
     #[test]

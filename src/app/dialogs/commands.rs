@@ -3,7 +3,6 @@
 use crate::app::{
     Action, Field, KeyPress, State,
     input::{actions::perform_named, command_line::run_line},
-    keymap::Binding,
 };
 
 use super::keys::{moves, type_in};
@@ -15,8 +14,7 @@ pub(in crate::app) fn commands_key(
     key: KeyPress,
 ) -> bool {
     let found = state.setup.settings.keys.found(field.text());
-    let found: Vec<&'static Binding> = found.iter().filter_map(|line| line.binding).collect();
-    if moves(state, key.action, cursor, found.len().saturating_sub(1)) {
+    if moves(state, key.action, cursor, found.last()) {
         return true;
     }
     match key.action {
@@ -30,7 +28,10 @@ pub(in crate::app) fn commands_key(
         return false;
     }
     let word = typed.split_whitespace().next().unwrap_or_default();
-    match found.get(*cursor) {
+    match found.at(*cursor).map(|(_, binding)| binding) {
+        None if found.last() > 0 => {
+            state.reply("no screen command has this name; press Down to choose one of these");
+        }
         None => state.reply("not a screen command; run other longhaul commands in a shell"),
         // An argument must not be dropped silently.
         Some(binding) if *cursor == 0 && word != typed && binding.command.starts_with(word) => {

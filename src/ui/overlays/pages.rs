@@ -5,7 +5,7 @@ use super::{
     typed,
 };
 use crate::{
-    app::{Field, HelpLine, State, pane_scope, why_not},
+    app::{Field, State, pane_scope, why_not},
     domain::text,
     ui::{Region, Role, wrap::wrap},
 };
@@ -16,7 +16,8 @@ const KEYS_AND_COMMAND: usize = 29;
 
 /// Draws the keys and commands that match the typed text, with what they do or why they are unavailable.
 pub(super) fn commands(region: &mut Region<'_>, state: &State, field: &Field, cursor: usize) {
-    let lines = state.setup.settings.keys.found(field.text());
+    let found = state.setup.settings.keys.found(field.text());
+    let lines = &found.lines;
     let most = above_footer(region.rows());
     let columns = region.window_columns(92);
     let total = u16::try_from(lines.len().max(1)).unwrap_or(u16::MAX);
@@ -36,10 +37,8 @@ pub(super) fn commands(region: &mut Region<'_>, state: &State, field: &Field, cu
         return;
     }
     let available = usize::from(rows).max(1);
-    let is_bound = |(_, line): &(usize, &HelpLine)| line.binding.is_some();
-    let mut bound = lines.iter().enumerate().filter(is_bound);
-    let here = bound.nth(cursor).map_or(0, |(index, _)| index);
-    let first = (here + 1).saturating_sub(available);
+    let here = found.at(cursor).map(|(index, _)| index);
+    let first = here.map_or(0, |here| (here + 1).saturating_sub(available));
     let below = pane_scope(state);
     let mut choices = Vec::with_capacity(available);
     for (index, line) in lines.iter().enumerate().skip(first).take(available) {
@@ -48,15 +47,15 @@ pub(super) fn commands(region: &mut Region<'_>, state: &State, field: &Field, cu
             continue;
         };
         let reason = why_not(state, binding.action);
-        let role = Role::of_choice(index == here, reason.is_none());
+        let is_here = here == Some(index);
+        let role = Role::of_choice(is_here, reason.is_none());
         let mut description = reason.unwrap_or_else(|| line.text.clone());
         // The list of all keys has titles that say where they work.
         if !field.is_empty() && !binding.scopes.contains(&below) {
             let place = binding.scopes.first().map_or("", |scope| scope.title());
             description = format!("({}) {description}", place.to_lowercase());
         }
-        if index == here && text::width(&description) + KEYS_AND_COMMAND + 2 > usize::from(columns)
-        {
+        if is_here && text::width(&description) + KEYS_AND_COMMAND + 2 > usize::from(columns) {
             window.put(0, 1, theme.span(description.as_str(), Role::Plain));
         }
         let keys = theme.span(line.keys.as_str(), Role::Key);
@@ -68,7 +67,7 @@ pub(super) fn commands(region: &mut Region<'_>, state: &State, field: &Field, cu
         choices.push(row);
     }
     let mut part = window.region(0, 2, columns, rows);
-    part.put_choices(choices, Some(here - first));
+    part.put_choices(choices, here.map(|here| here - first));
     window.put_more_below(lines.len().saturating_sub(first + available));
 }
 

@@ -1324,6 +1324,11 @@ fn typed_commands_run_by_name() {
     assert!(answer(&screen).contains("not a screen command"));
     screen.keys("ctrl-u").type_in("servers add x").keys("enter");
     assert_eq!(answer(&screen), "`servers` takes no arguments here");
+    // What only a description has is run once it is selected.
+    screen.keys("ctrl-u").type_in("demo").keys("enter");
+    assert!(answer(&screen).contains("press Down to choose"));
+    screen.keys("down enter");
+    assert!(screen.state.dialogs.stack.is_empty());
 }
 
 #[test]
@@ -3026,10 +3031,7 @@ fn help_takes_all_typing() {
     );
 
     // What only works elsewhere says so, and what fits nothing does nothing.
-    screen
-        .keys("? ctrl-s")
-        .type_in("send the form")
-        .keys("enter");
+    screen.keys("? ctrl-s").type_in("send").keys("enter");
     assert_eq!(answer(&screen), "Ctrl-S works in a form");
     screen.keys("ctrl-u").type_in("no such thing").keys("enter");
     assert!(answer(&screen).contains("not a screen command"));

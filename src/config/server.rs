@@ -110,6 +110,10 @@ impl Parser<'_> {
     }
 
     fn finish(&mut self, at: usize, mut server: ServerConfig, extra: ExtraKeys) {
+        if let Some(file) = extra.imported_from.clone() {
+            let files = &mut self.config.imported_from;
+            files.insert(server.name.clone(), file);
+        }
         if extra.has_command {
             if !server.headers.is_empty() {
                 self.notice(at, "headers need a url; use env with a command");

@@ -36,6 +36,8 @@ pub struct Config {
     pub(super) proxy: ProxySettings,
     /// For those of one server.
     pub(super) server_proxies: BTreeMap<ServerName, ProxySettings>,
+    /// The files that servers were imported from.
+    pub(super) imported_from: BTreeMap<ServerName, String>,
     /// The shell command to run on the events in `hook_on`.
     pub(crate) hook: Option<String>,
     pub(crate) hook_on: NotifyLevel,

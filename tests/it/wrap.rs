@@ -343,6 +343,61 @@ fn no_server_gets_the_secret_of_another() {
 }
 
 #[test]
+fn no_project_gets_the_secret_of_another() {
+    let home = Home::new();
+    let server = |secret: &str| {
+        format!(
+            r#"{{"mcpServers": {{"web": {{"url": "https://web.example/mcp", "headers": {{"Authorization": "Bearer secret-{secret}"}}}}}}}}"#
+        )
+    };
+    let wrap = |directory: &str| {
+        let mut wrap = home.program(&["wrap", "claude-code", "--yes"]);
+        let directory = home.path().canonicalize().unwrap().join(directory);
+        let ran = finish(wrap.current_dir(directory));
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    };
+    let passes = |file: &Path, server: &str, variable: &str| {
+        let text = read(file);
+        let args = format!(r#"["proxy","{server}"]"#);
+        assert!(text.contains(&args) && text.contains(variable), "{text}");
+    };
+    let one = home.write("one/.mcp.json", &server("a"));
+    let two = home.write("two/.mcp.json", &server("b"));
+    wrap("one");
+    wrap("two");
+    passes(&one, "web", r#""WEB_TOKEN":"secret-a""#);
+    passes(&two, "web-2", r#""WEB_2_TOKEN":"secret-b""#);
+    // Even if the values are equal: the other file can't be seen from here.
+    let three = home.write("three/.mcp.json", &server("a"));
+    wrap("three");
+    passes(&three, "web-3", r#""WEB_3_TOKEN":"secret-a""#);
+    // The same entry again is the same server.
+    let mut unwrap = home.program(&["unwrap", "claude-code", "--yes"]);
+    finish(unwrap.current_dir(home.path().join("two")));
+    assert_eq!(read(&two), server("b"));
+    wrap("two");
+    passes(&two, "web-2", r#""WEB_2_TOKEN":"secret-b""#);
+    // Two projects in one file.
+    let real = home.path().canonicalize().unwrap();
+    let real = real.display();
+    let (one, two) = (server("c"), server("d"));
+    let text = format!(r#"{{"projects": {{"{real}/one": {one}, "{real}/two": {two}}}}}"#);
+    let both = home.write(".claude.json", &text);
+    wrap("one");
+    wrap("two");
+    passes(&both, "web-4", r#""WEB_4_TOKEN":"secret-c""#);
+    passes(&both, "web-5", r#""WEB_5_TOKEN":"secret-d""#);
+    // Without a secret, they are the same server.
+    let plain = r#"{"mcpServers": {"web": {"url": "https://plain.example/mcp", "headers": {"X-Key": "${KEY}"}}}}"#;
+    let plain = ["four", "five"].map(|it| home.write(&format!("{it}/.mcp.json"), plain));
+    wrap("four");
+    wrap("five");
+    for file in &plain {
+        passes(file, "web-6", "proxy");
+    }
+}
+
+#[test]
 fn what_only_the_host_can_fill_in_is_translated_or_skipped() {
     let home = Home::new();
     let text = r#"{"mcp": {

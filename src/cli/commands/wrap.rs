@@ -15,7 +15,7 @@ use crate::{
         import::{EntryReport, ExistingServers, PassedVariables, import_entry},
         wrap::{
             Backup, HostFile, ProxyCommand, Replaced, WrapError, WrapFile, WrappableEntry,
-            files_of, host_names,
+            files_of, host_names, seen_entries,
         },
     },
     domain::text,
@@ -167,9 +167,7 @@ fn wrap_file(
     // Read again, because the file before may have added servers.
     let config = config::read(config::path().as_deref())?;
     let mut known = ExistingServers::of(&config, &context.paths);
-    let others = files_of(None).into_iter().map(WrapFile::read);
-    let others = others.flat_map(|file| file.and_then(|file| file.entries()).unwrap_or_default());
-    let others: Vec<WrappableEntry> = others.collect();
+    let others = seen_entries();
     let (mut replaced, mut needs) = (Vec::new(), Vec::new());
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
@@ -186,8 +184,9 @@ fn wrap_file(
         let own = file.entries().unwrap_or_default();
         let is_taken = |name: &str, variables: &PassedVariables| {
             let args = proxy_args(context, name.to_owned());
-            let mut wrapped = others.iter().chain(&own).filter(|it| it.is_wrapped());
-            wrapped.any(|it| it.differs(&args, variables))
+            let differs = |it: &WrappableEntry| it.is_wrapped() && it.differs(&args, variables);
+            let is_taken = |others: &Vec<WrappableEntry>| others.iter().chain(&own).any(differs);
+            others.as_ref().is_none_or(is_taken)
         };
         let entry_of_file = (entry.name.as_str(), &fields);
         let (report, passed) =

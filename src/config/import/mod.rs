@@ -187,8 +187,8 @@ pub(crate) fn plan<E: From<ConfigError>>(
 }
 
 /// As [`plan`], for one entry of a file, of this project if the file has servers of several, and without approval. Its
-/// secrets get variables that no other server has. `is_taken` tells whether a known server gets another value of a
-/// variable. Also returns the variables that the file has to pass on, with their values.
+/// secrets get variables that no other server has. `is_taken` tells whether a known server gets, or may get, another value
+/// of a variable. Also returns the variables that the file has to pass on, with their values.
 pub(crate) fn import_entry(
     edit: &mut ConfigEdit,
     servers: &mut ExistingServers,
@@ -197,6 +197,8 @@ pub(crate) fn import_entry(
     is_taken: impl Fn(&str, &PassedVariables) -> bool,
 ) -> Result<(EntryReport, PassedVariables), ConfigError> {
     let path = &file.path;
+    let project_of = |path: &Path| locations::editor_for(path).directory;
+    let project = project_of(path);
     let mut editor = locations::editor_for(path);
     editor.directory = file.project.clone().or(editor.directory);
     editor.keeps_values = true;
@@ -225,9 +227,18 @@ pub(crate) fn import_entry(
         let fits = is_same_place(&known.endpoint, &endpoint, is_edited)
             && endpoint.values().iter().all(|(key, it)| is_known(key, it))
             && (is_edited || endpoint.values().len() == known.endpoint.values().len());
-        fits.then_some((known.name.clone(), endpoint, passed))
+        let mut used = passed.clone();
+        let variables = known.endpoint.variables();
+        used.retain(|(name, _)| variables.contains(name));
+        // Otherwise it could have other values from a file that can't be seen from here: of another project.
+        let has_file_here = || {
+            let file = known.imported_from.as_deref();
+            file.is_some_and(|file| project_of(Path::new(file)) == project)
+        };
+        let is_free = used.is_empty() || has_file_here() && !is_taken(&known.name, &used);
+        (fits && is_free).then(|| (known.name.clone(), endpoint, passed))
     });
-    let known = same_place.find(|(name, _, passed)| !is_taken(name, passed));
+    let known = same_place.next();
     drop(same_place);
     let (known, endpoint, passed) = if let Some((name, endpoint, passed)) = known {
         (Some(name), endpoint, passed)
@@ -334,7 +345,7 @@ pub(crate) struct ExistingServers {
 impl ExistingServers {
     pub(crate) fn of(config: &Config, paths: &Paths) -> Self {
         let configured = config.servers.iter().map(|server| NewServer {
-            imported_from: None,
+            imported_from: config.imported_from.get(&server.name).cloned(),
             approved: None,
             name: server.name.as_str().to_owned(),
             endpoint: match &server.program {

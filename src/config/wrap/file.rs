@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 use super::{
     backup::Replaced,
     entry::{ProxyCommand, WrapError, WrappableEntry},
-    hosts::{Format, HostFile},
+    hosts::{ANY, Format, HostFile, files_of},
     json, toml, yaml,
 };
 use crate::store::write_atomically;
@@ -33,6 +33,17 @@ pub(crate) struct WrapFile {
     read: String,
     /// What [`Self::changes`] masks.
     secrets: Vec<String>,
+}
+
+/// The servers in all files that can be seen from the current directory, of all projects in them; `None` if a file can't be
+/// read.
+pub(crate) fn seen_entries() -> Option<Vec<WrappableEntry>> {
+    let mut seen = Vec::new();
+    for mut file in files_of(None) {
+        file.project = file.project.map(|_| ANY.to_owned());
+        seen.extend(WrapFile::read(file).ok()?.entries().ok()?);
+    }
+    Some(seen)
 }
 
 impl WrapFile {

@@ -28,6 +28,9 @@ pub(super) enum JsonShape {
     OpenCode,
 }
 
+/// Stands for all projects of a file.
+pub(super) const ANY: &str = "*";
+
 /// A file of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostFile {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     entry::{ProxyCommand, WrapError, WrappableEntry},
-    hosts::JsonShape,
+    hosts::{ANY, JsonShape},
 };
 
 /// The members that say how a server is reached; all others stay.
@@ -58,14 +58,20 @@ pub(super) fn entries(text: &str, servers: &[&str]) -> Result<Vec<WrappableEntry
     let mark = text.len() - text.trim_start_matches('\u{feff}').len();
     let text = text.get(mark..).unwrap_or_default();
     with_root(text, |root| {
-        let mut here = root;
+        let mut tables = vec![root];
         for key in servers {
-            match member(here, key) {
-                Some(Node::Object(next)) => here = next,
-                _ => return Ok(Vec::new()),
-            }
+            let next = tables.iter().flat_map(|table| match *key {
+                ANY => table.properties.iter().map(|it| &it.value).collect(),
+                key => Vec::from_iter(member(table, key)),
+            });
+            let next = next.filter_map(|node| match node {
+                Node::Object(next) => Some(next),
+                _ => None,
+            });
+            tables = next.collect();
         }
-        let entries = here.properties.iter().filter_map(|member| {
+        let members = tables.iter().flat_map(|table| &table.properties);
+        let entries = members.filter_map(|member| {
             let Node::Object(value) = &member.value else {
                 return None;
             };

@@ -15,6 +15,6 @@ pub(in crate::config) use self::entry::is_wrapped;
 pub(crate) use self::{
     backup::{Backup, Replaced},
     entry::{ProxyCommand, WrapError, WrappableEntry},
-    file::WrapFile,
+    file::{WrapFile, seen_entries},
     hosts::{HostFile, files_of, host_names},
 };

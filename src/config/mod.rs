@@ -28,7 +28,8 @@ pub(crate) use self::file::{
 };
 pub(crate) use self::header::{Header, header};
 pub(crate) use self::secret::{
-    env_secret, is_secret, looks_like_token, scheme_of, secret_argument, without_tokens,
+    env_secret, has_literal, is_secret, looks_like_token, scheme_of, secret_argument,
+    without_tokens,
 };
 pub(crate) use self::server::{header as template_of, is_name};
 pub use self::settings::Config;

@@ -134,7 +134,7 @@ fn is_secret_argument(before: &str, arg: &str) -> bool {
         let value = value.trim();
         let is_variable = value.strip_prefix('$').is_some_and(is_variable);
         let is_plain = is_variable || PLAIN_VALUES.contains(&value);
-        !is_plain && has_literal(&without_variables(value)) && is_secret_option(name)
+        !is_plain && has_literal(value) && is_secret_option(name)
     };
     // An id is a key only if its name says so.
     let text = if is_value && before.starts_with("--") {
@@ -208,15 +208,16 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let last = name.to_ascii_lowercase();
     let last = last.rsplit(['_', '-']).next().unwrap_or_default();
     let is_password = SECRET_LAST_WORDS.contains(&last) && !["PWD", "OLDPWD"].contains(&name);
-    has_literal(&literal) && (is_password || is_credential_name(name))
+    has_literal(value) && (is_password || is_credential_name(name))
         || literal.iter().any(|text| looks_like_token(text))
         || literal.iter().any(|text| has_secret_pair(text))
         || has_password(value)
 }
 
-/// Whether these parts of a value say more than an authentication scheme.
-fn has_literal(parts: &[&str]) -> bool {
-    let mut words = parts.iter().flat_map(|text| text.split_whitespace());
+/// Whether a value has more than `${VARIABLES}` and an authentication scheme.
+pub(crate) fn has_literal(value: &str) -> bool {
+    let parts = without_variables(value).into_iter();
+    let mut words = parts.flat_map(str::split_whitespace);
     words.any(|word| !is_scheme(word))
 }
 

@@ -281,6 +281,12 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     home.ok(&["wrap", "goose", "--yes"]);
     let wrapped = read(&path);
     assert!(wrapped.contains("env_keys: [LAB_KEY]"), "{wrapped}");
+    let mixed = "extensions:\n  web:\n    type: streamable_http\n    uri: https://web.example/mcp\n    headers: {X-Org: team-$ORG}\n";
+    home.write(".config/goose/config.yaml", mixed);
+    let ran = home.ok(&["wrap", "goose", "--yes"]);
+    let words = "skipped web: its X-Org header has both a variable and other text";
+    assert!(ran.err.contains(words), "{ran:#?}");
+    home.write(".config/goose/config.yaml", &wrapped);
     // A file that may not be changed stays.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let ran = home.run(&["unwrap", "goose", "--yes"]);
@@ -447,6 +453,30 @@ fn secrets_of_other_servers_are_not_shown() {
 #[test]
 fn no_value_of_a_variable_is_copied() {
     let home = Home::new();
+    // What only looks like a variable is a value too.
+    let login = "admin:Xy$9kLm";
+    let text = format!(
+        r#"{{"mcpServers": {{"web": {{"url": "https://web.example/mcp", "headers": {{"X-Login": "{login}", "X-Org": "team-${{ORG}}"}}}}, "lab": {{"command": "npx", "env": {{"DB_LOGIN": "{login}", "OWN": "${{OWN}}"}}}}}}}}"#
+    );
+    let path = home.write(".claude.json", &text);
+    let ran = home.run(&["wrap", "claude-code"]);
+    assert!(
+        !ran.err.contains(login) && ran.err.contains("***"),
+        "{ran:#?}"
+    );
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(
+        !config.contains(login) && !config.contains("team-"),
+        "{config}"
+    );
+    assert!(config.contains(r#"OWN = "${OWN}""#), "{config}");
+    let wrapped = read(&path);
+    let passed = r#""env": {"WEB_LOGIN":"admin:Xy$9kLm","WEB_ORG":"team-${ORG}"}"#;
+    assert!(wrapped.contains(passed), "{wrapped}");
+    home.ok(&["unwrap", "claude-code", "--yes"]);
+    assert_eq!(read(&path), text);
+    fs::remove_file(home.path().join(".config/longhaul/config.toml")).unwrap();
     let text = r#"{"mcpServers": {"lab": {"command": "npx", "env": {"MODE": "quiet-mode", "PIN": "77"}}}}"#;
     let path = home.write(".claude.json", text);
     home.ok(&["wrap", "claude-code", "--yes"]);

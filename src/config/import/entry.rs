@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     config::{
-        Endpoint, approval::variable_for, is_name, is_secret, looks_like_token, scheme_of,
-        secret_argument, template_of, without_tokens, wrap::is_wrapped,
+        Endpoint, approval::variable_for, has_literal, is_name, is_secret, looks_like_token,
+        scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
     },
     domain::{
         HeaderError, Program, Template, check_header, is_credential_name, is_variable, server_url,
@@ -260,15 +260,23 @@ impl<'e> EntryReader<'e> {
     fn header(&mut self, header: &str, value: &str) -> Result<Template, SkipReason> {
         let what = format!("its {header} header");
         check_letters(value, &what)?;
-        let mut value = self.normalize_variables(&what, value)?;
-        if self.stays(header, &value) {
+        let noted = self.unset.len();
+        let mut written = self.normalize_variables(&what, value)?;
+        if self.stays(header, &written) {
+            // Goose fills in variables in headers, but not in the environment of a program.
+            if self.editor.keeps_values && self.dialect == Dialect::Goose && written.contains("${")
+            {
+                let problem = "has both a variable and other text, which only Goose can fill in";
+                return Err(SkipReason::malformed(what, problem));
+            }
+            self.unset.truncate(noted);
             let variable = variable_for(self.name, header);
-            let scheme = scheme_of(&value);
+            let scheme = scheme_of(value);
             let secret = value.strip_prefix(scheme).unwrap_or_default();
             self.leave_out(&what, &variable, secret);
-            value = format!("{scheme}${{{variable}}}");
+            written = format!("{scheme}${{{variable}}}");
         }
-        template_of(header, &value).map_err(|why| SkipReason::Header { what, why })
+        template_of(header, &written).map_err(|why| SkipReason::Header { what, why })
     }
 
     /// Leaves out a literal secret, for which a variable stands in.
@@ -284,7 +292,7 @@ impl<'e> EntryReader<'e> {
 
     /// Whether this value is not copied.
     fn stays(&self, name: &str, value: &str) -> bool {
-        let is_literal = !value.is_empty() && !value.contains('$');
+        let is_literal = !value.is_empty() && (!value.contains("${") || has_literal(value));
         self.editor.keeps_values && is_literal || is_secret(name, value) || value.contains("{file:")
     }
 
@@ -454,8 +462,10 @@ impl<'e> EntryReader<'e> {
             _ => return Err(SkipReason::malformed(what, "is not a string")),
         };
         check_letters(&value, &what)?;
+        let noted = self.unset.len();
         let written = self.normalize_variables(&what, &value)?;
         if self.stays(name, &written) {
+            self.unset.truncate(noted);
             self.leave_out(&what, name, &value);
             return Ok(Template::parse(format!("${{{name}}}"))?);
         }

@@ -17,7 +17,7 @@ use longhaul::store::write_atomically;
 use crate::support::program::{Ran, finish, program};
 
 /// Each host, the file below the home directory, and what is in it: comments, unknown keys, a secret.
-const HOSTS: [(&str, &str, &str); 10] = [
+const HOSTS: [(&str, &str, &str); 11] = [
     (
         "claude-code",
         ".claude.json",
@@ -52,6 +52,11 @@ const HOSTS: [(&str, &str, &str); 10] = [
         "gemini",
         ".gemini/settings.json",
         "{\"theme\": \"x\", \"mcpServers\": {\"lab\": {\"httpUrl\": \"https://lab.example/mcp\", \"trust\": true}}}",
+    ),
+    (
+        "gemini",
+        ".gemini/settings.json",
+        "{\"mcpServers\": {\"lab\": {\"httpUrl\": \"https://lab.example/mcp\", \"headers\": {\"Authorization\": \"Bearer $MY_TOKEN\", \"X-Key\": \"sk-0123456789abcdefghij\"}}}}",
     ),
     (
         "goose",
@@ -132,6 +137,9 @@ fn each_host_is_wrapped_and_restored() {
             !wrapped.contains("lab.example") && !wrapped.contains("npx"),
             "{host}: {wrapped}"
         );
+        // Gemini CLI passes on only the variables that it finds in `env`.
+        let forwards = wrapped.contains(r#""MY_TOKEN":"$MY_TOKEN""#);
+        assert_eq!(forwards, text.contains("MY_TOKEN"), "{host}: {wrapped}");
         // Secrets stay where they are.
         let secret = "sk-0123456789abcdefghij";
         assert_eq!(

@@ -36,7 +36,7 @@ pub(crate) struct ProxyCommand {
     pub(crate) args: Vec<String>,
     /// Secrets of the entry, which stay in the file, under the names by which longhaul knows them.
     pub(crate) env: Vec<(String, String)>,
-    /// Variables of the host's environment that the server needs; only Codex has to be told to pass them on.
+    /// Variables of the host's environment that the server needs; Codex and Gemini CLI have to be told to pass them on.
     pub(crate) forwarded: Vec<String>,
 }
 

@@ -24,6 +24,9 @@ pub(super) enum JsonShape {
     Common,
     /// The same with `"type": "stdio"`.
     Typed,
+    /// The same as the common one, with each variable that the server needs in `env`: Gemini CLI passes on no other one whose
+    /// name looks like that of a secret.
+    Gemini,
     /// `"type": "local"`, `command` with its arguments, and `environment`.
     OpenCode,
 }
@@ -75,7 +78,7 @@ const HOSTS: [(&str, Format, [&[&str]; 3]); 9] = [
     ("codex", Format::Toml, [&[".codex/config.toml"], &[], &[".codex/config.toml"]]),
     ("cursor", COMMON, [&[".cursor/mcp.json"], &[], &[".cursor/mcp.json"]]),
     ("vscode", json(&["servers"], JsonShape::Typed), [&[], &["Code/User/mcp.json"], &[".vscode/mcp.json"]]),
-    ("gemini", COMMON, [&[".gemini/settings.json"], &[], &[".gemini/settings.json"]]),
+    ("gemini", json(&["mcpServers"], JsonShape::Gemini), [&[".gemini/settings.json"], &[], &[".gemini/settings.json"]]),
     ("goose", Format::Yaml, [&[".config/goose/config.yaml"], &["goose/config.yaml"], &[]]),
     ("zed", json(&["context_servers"], JsonShape::Common), [&[], &["zed/settings.json"], &[".zed/settings.json"]]),
     ("opencode", json(&["mcp"], JsonShape::OpenCode), [

@@ -95,9 +95,14 @@ pub(super) fn wrapped(
 ) -> Result<String, WrapError> {
     let program = json!(command.program);
     let env = command.env.iter().cloned();
-    let env: Map<String, Value> = env.map(|(name, value)| (name, value.into())).collect();
+    let mut env: Map<String, Value> = env.map(|(name, value)| (name, value.into())).collect();
+    if shape == JsonShape::Gemini {
+        for name in &command.forwarded {
+            env.entry(name).or_insert(format!("${name}").into());
+        }
+    }
     let mut members: Vec<String> = match shape {
-        JsonShape::Common | JsonShape::Typed => {
+        JsonShape::Common | JsonShape::Typed | JsonShape::Gemini => {
             let kind = (shape == JsonShape::Typed).then(|| r#""type": "stdio""#.to_owned());
             let words = [
                 format!(r#""command": {program}"#),

@@ -276,7 +276,7 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     let path = home.write(".config/Code/User/mcp.json", inputs);
     let ran = home.ok(&["wrap", "vscode", "--yes"]);
     assert!(
-        ran.err.contains("only vscode can read its envFile"),
+        ran.err.contains("only vscode can use its envFile"),
         "{ran:#?}"
     );
     let wrapped = read(&path);
@@ -433,6 +433,51 @@ fn what_only_the_host_can_fill_in_is_translated_or_skipped() {
     );
     home.ok(&["unwrap", "opencode", "--yes"]);
     assert_eq!(read(&path), text);
+}
+
+#[test]
+fn an_entry_with_its_own_sign_in_is_skipped() {
+    let home = Home::new();
+    for (host, file, key) in [
+        ("claude-code", ".claude.json", r#""headersHelper": "/x""#),
+        (
+            "claude-code",
+            ".claude.json",
+            r#""oauth": {"clientId": "x"}"#,
+        ),
+        (
+            "gemini",
+            ".gemini/settings.json",
+            r#""authProviderType": "google_credentials""#,
+        ),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            r#""auth": {"CLIENT_ID": "x"}"#,
+        ),
+    ] {
+        let text =
+            format!(r#"{{"mcpServers": {{"lab": {{"url": "https://lab.example/mcp", {key}}}}}}}"#);
+        let path = home.write(file, &text);
+        let ran = home.ok(&["wrap", host, "--yes"]);
+        let name = key.split('"').nth(1).unwrap();
+        let words = format!("skipped lab: only {host} can use its {name}");
+        assert!(ran.err.contains(&words), "{ran:#?}");
+        assert_eq!(read(&path), text);
+    }
+    // A variable of Codex can be a table.
+    let codex = "[mcp_servers.lab]\ncommand = \"npx\"\nenv_vars = [\"AA\", { name = \"BB\", source = \"local\" }]\n";
+    let path = home.write(".codex/config.toml", codex);
+    home.ok(&["wrap", "codex", "--yes"]);
+    let variables = r#"env_vars = ["AA", { name = "BB", source = "local" }]"#;
+    assert!(read(&path).contains(variables), "{}", read(&path));
+    let config = read(&home.path().join(".config/longhaul/config.toml"));
+    assert!(
+        config.contains(r#"env = { AA = "${AA}", BB = "${BB}" }"#),
+        "{config}"
+    );
+    home.ok(&["unwrap", "codex", "--yes"]);
+    assert_eq!(read(&path), codex);
 }
 
 #[test]

@@ -171,13 +171,8 @@ fn wrap_file(
     let (mut replaced, mut needs) = (Vec::new(), Vec::new());
     // From the end, so that the places of the others stay.
     for entry in meant.iter().rev() {
-        if entry.fields.contains_key("envFile") {
-            let name = &entry.name;
-            let words = format!(
-                "skipped {name}: only {} can read its envFile",
-                file.file.host
-            );
-            context.warn(&words);
+        if let Some(why) = entry.obstacle(file.file.host) {
+            context.warn(format!("skipped {}: {why}", entry.name));
             continue;
         }
         let fields = Value::Object(entry.fields.clone());

@@ -434,7 +434,8 @@ impl<'e> EntryReader<'e> {
         }
         for key in ["env_keys", "env_vars"] {
             let listed = self.fields.get(key).and_then(Value::as_array);
-            for name in listed.into_iter().flatten().filter_map(Value::as_str) {
+            let name_of = |it: &'e Value| it.as_str().or_else(|| it.get("name")?.as_str());
+            for name in listed.into_iter().flatten().filter_map(name_of) {
                 let value = Value::String(format!("${{{name}}}"));
                 env.push((name.to_owned(), self.env_value(name, &value)?));
             }

@@ -2,9 +2,19 @@
 
 use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::store::StoreError;
+
+/// What only the host can use: ways to sign in to a server, and files of variables.
+const ONLY_OF_HOST: [&str; 6] = [
+    "auth",
+    "authProviderType",
+    "envFile",
+    "headersHelper",
+    "oauth",
+    "scopes",
+];
 
 /// Why a file can't be wrapped.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +64,15 @@ impl WrappableEntry {
     /// Whether the entry already runs `longhaul proxy`.
     pub(crate) fn is_wrapped(&self) -> bool {
         is_wrapped(&self.fields)
+    }
+
+    /// Why the entry can't be wrapped: it would lose something.
+    pub(crate) fn obstacle(&self, host: &str) -> Option<String> {
+        let nothing = [json!(null), json!(false), json!({})];
+        let is_set = |value: &Value| !nothing.contains(value);
+        let mut keys = ONLY_OF_HOST.iter();
+        let key = keys.find(|key| self.fields.get(**key).is_some_and(is_set))?;
+        Some(format!("only {host} can use its {key}"))
     }
 
     /// Whether this is a proxy with these arguments that gets another value of one of the variables, perhaps from the

@@ -131,8 +131,16 @@ pub(super) fn wrapped(
     let forwarded = command.forwarded.iter().filter(is_new);
     let listed = table.get("env_vars").and_then(Item::as_array);
     let mut variables = listed.cloned().unwrap_or_default();
+    let name_of = |it: &toml_edit::Value| {
+        let table = it.as_inline_table();
+        let name = table.map_or(Some(it), |table| table.get("name"));
+        name.and_then(|name| name.as_str().map(str::to_owned))
+    };
     for name in forwarded {
-        if !variables.iter().any(|it| it.as_str() == Some(name)) {
+        if !variables
+            .iter()
+            .any(|it| name_of(it).as_ref() == Some(name))
+        {
             variables.push(name);
         }
     }

@@ -433,6 +433,16 @@ fn what_only_the_host_can_fill_in_is_translated_or_skipped() {
     );
     home.ok(&["unwrap", "opencode", "--yes"]);
     assert_eq!(read(&path), text);
+    // Claude Code ignores timeouts of less than a second.
+    let text = r#"{"mcpServers": {"long": {"command": "npx", "timeout": 60000}, "short": {"command": "npm", "timeout": 500}}}"#;
+    let path = home.write(".claude.json", text);
+    home.ok(&["wrap", "claude-code", "--yes"]);
+    let wrapped = read(&path);
+    assert!(
+        wrapped.contains(r#"["proxy","long","--patience","48s"]"#)
+            && wrapped.contains(r#"["proxy","short"]"#),
+        "{wrapped}"
+    );
 }
 
 #[test]

@@ -274,13 +274,15 @@ fn patience_args(host: &str, entry: &WrappableEntry) -> Vec<String> {
     let (key, unit) = match host {
         "codex" => ("tool_timeout_sec", 1.0),
         "goose" => ("timeout", 1.0),
-        "gemini" | "opencode" => ("timeout", 0.001),
+        "claude-code" | "gemini" | "opencode" => ("timeout", 0.001),
         _ => return Vec::new(),
     };
     // In a TOML file, numbers are read as text.
     let seconds = |it: &Value| it.as_f64().or_else(|| it.as_str()?.parse().ok());
     let limit = entry.fields.get(key).and_then(seconds);
     let limit = limit.and_then(|limit| Duration::try_from_secs_f64(limit * unit).ok());
+    // Claude Code ignores shorter ones.
+    let limit = limit.filter(|limit| host != "claude-code" || limit.as_secs() > 0);
     let patience = limit.map(|limit| text::duration(patience_before(limit)));
     let patience = patience.filter(|patience| text::parse_duration(patience).is_ok());
     patience.map_or_else(Vec::new, |patience| vec!["--patience".to_owned(), patience])

@@ -491,6 +491,29 @@ fn an_entry_with_its_own_sign_in_is_skipped() {
 }
 
 #[test]
+fn no_name_of_a_server_is_taken_for_an_option() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {"--help": {"command": "npx"}, "--": {"command": "npm"}}}"#;
+    let path = home.write(".claude.json", text);
+    let ran = home.ok(&["wrap", "claude-code", "--yes"]);
+    assert!(
+        read(&path).contains(r#"["proxy","help"]"#),
+        "{}",
+        read(&path)
+    );
+    assert!(
+        ran.err.contains("longhaul servers approve help"),
+        "{ran:#?}"
+    );
+    assert!(
+        ran.err.contains("skipped --: invalid server name"),
+        "{ran:#?}"
+    );
+    home.ok(&["unwrap", "claude-code", "--yes"]);
+    assert_eq!(read(&path), text);
+}
+
+#[test]
 fn secrets_of_other_servers_are_not_shown() {
     let home = Home::new();
     let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk\u002d0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;

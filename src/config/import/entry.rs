@@ -69,11 +69,17 @@ impl Editor {
     }
 }
 
+/// The name that longhaul gives to the server of an entry. One with a leading `-` would be an option on a command line.
+pub(super) fn plain_name(name: &str) -> &str {
+    let is_dropped = |letter: char| letter == '-' || letter.is_whitespace();
+    name.trim_start_matches(is_dropped).trim_end()
+}
+
 /// Reads one entry.
 pub(crate) fn read(name: &str, value: &Value, dialect: Dialect, editor: &Editor) -> ImportEntry {
     let value = with_plain_command(value);
     let outcome = match value.as_object() {
-        _ if !is_name(name) => Err(SkipReason::Name),
+        _ if !is_name(name) || plain_name(name).is_empty() => Err(SkipReason::Name),
         Some(fields) if is_wrapped(fields) => Err(SkipReason::Wrapped),
         Some(fields) => EntryReader {
             name,

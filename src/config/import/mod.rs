@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub(crate) use self::server::PassedVariables;
 use self::{
-    entry::Editor,
+    entry::{Editor, plain_name},
     reason::{FileError, SkipReason},
     server::{ImportEntry, ImportableServer},
 };
@@ -176,7 +176,7 @@ pub(crate) fn plan<E: From<ConfigError>>(
                 Ok(mut server) => {
                     let unset = server.unset.iter().map(|it| it.note.clone());
                     server.notes.extend(unset);
-                    let known = servers.known(entry.name.trim(), &server.endpoint);
+                    let known = servers.known(plain_name(&entry.name), &server.endpoint);
                     let server = (entry.name, server);
                     add(&mut edit, &mut servers, ask_approval, file, server, known)?
                 }
@@ -207,7 +207,7 @@ pub(crate) fn import_entry(
         Ok(server) => server,
         Err(why) => return Ok((EntryReport::skipped(path, entry.name, &why), Vec::new())),
     };
-    let name = entry.name.trim().to_owned();
+    let name = plain_name(&entry.name).to_owned();
     let mut same_place = servers.configured.iter().filter_map(|known| {
         let (endpoint, passed) = server.with_own_variables(&known.name);
         let is_edited = known.name == name;
@@ -226,7 +226,8 @@ pub(crate) fn import_entry(
         };
         let fits = is_same_place(&known.endpoint, &endpoint, is_edited)
             && endpoint.values().iter().all(|(key, it)| is_known(key, it))
-            && (is_edited || endpoint.values().len() == known.endpoint.values().len());
+            && (is_edited || endpoint.values().len() == known.endpoint.values().len())
+            && !known.name.starts_with('-');
         let mut used = passed.clone();
         let variables = known.endpoint.variables();
         used.retain(|(name, _)| variables.contains(name));
@@ -281,7 +282,7 @@ fn add<E>(
         return Ok(report);
     }
     let mut new = NewServer {
-        name: report.name.trim().to_owned(),
+        name: plain_name(&report.name).to_owned(),
         endpoint: server.endpoint,
         // Absolute, because the configuration is read from any directory.
         imported_from: std::path::absolute(file)

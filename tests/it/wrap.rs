@@ -514,6 +514,21 @@ fn no_name_of_a_server_is_taken_for_an_option() {
 }
 
 #[test]
+fn the_proxy_uses_the_same_state_and_configuration() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {"lab": {"command": "npx"}}}"#;
+    let path = home.write(".claude.json", text);
+    let config = home.write("own.toml", "");
+    let mut wrap = home.program(&["--state-dir", "st", "wrap", "claude-code", "--yes"]);
+    let ran = finish(wrap.env("LONGHAUL_CONFIG", &config));
+    let state = home.path().canonicalize().unwrap().join("project/st");
+    let args = format!(r#"["--state-dir","{}","proxy","lab"]"#, state.display());
+    assert!(read(&path).contains(&args), "{}", read(&path));
+    let words = "LONGHAUL_CONFIG is set here; set it for claude-code too";
+    assert!(ran.err.contains(words), "{ran:#?}");
+}
+
+#[test]
 fn secrets_of_other_servers_are_not_shown() {
     let home = Home::new();
     let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk\u002d0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        CliError, CliResult, Context, args::WrapArgs, code, context::confirm,
+        CliError, CliResult, Context,
+        args::{STATE_DIR, WrapArgs},
+        code,
+        context::confirm,
         live_session::notify_drivers,
     },
     config::{
@@ -210,6 +213,14 @@ fn wrap_file(
     }
     let found = replaced.iter().map(|it| it.server.clone()).collect();
     if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+        let own = [config::PATH_VARIABLE, STATE_DIR]
+            .into_iter()
+            .filter(is_set);
+        needs.extend(own.map(|name| {
+            let host = host_file.host;
+            format!("{name} is set here; set it for {host} too, so that longhaul uses the same files there")
+        }));
         for need in needs {
             context.warn(&need);
         }
@@ -266,7 +277,12 @@ fn program() -> CliResult<String> {
 fn proxy_args(context: &Context<'_>, server: String) -> Vec<String> {
     let session = context.global.session.iter();
     let session = session.flat_map(|name| ["--session".to_owned(), name.clone()]);
-    session.chain(["proxy".to_owned(), server]).collect()
+    let state_dir = context.global.state_dir.iter().flat_map(|dir| {
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        ["--state-dir".to_owned(), dir.display().to_string()]
+    });
+    let proxy = ["proxy".to_owned(), server];
+    session.chain(state_dir).chain(proxy).collect()
 }
 
 /// `--patience`, if the entry sets how long its host waits for a call: the proxy can't see that.

@@ -31,9 +31,6 @@ pub(crate) enum WrapError {
     /// It has an error, or a form that can't be edited in place.
     #[error("{0}")]
     Form(&'static str),
-    /// The tables of a server in TOML, between which others stand.
-    #[error("the tables of server {0} are not in one place; move them together first")]
-    Scattered(String),
     /// It was changed by another program just now.
     #[error("it was changed by another program just now; run the command again")]
     Changed,
@@ -58,6 +55,8 @@ pub(crate) struct WrappableEntry {
     pub(crate) fields: Map<String, Value>,
     /// The text that is replaced.
     pub(super) range: Range<usize>,
+    /// Why it can't be replaced.
+    pub(super) unfit: Option<&'static str>,
 }
 
 impl WrappableEntry {
@@ -66,8 +65,11 @@ impl WrappableEntry {
         is_wrapped(&self.fields)
     }
 
-    /// Why the entry can't be wrapped: it would lose something.
+    /// Why the entry can't be wrapped: because of its form, or because it would lose something.
     pub(crate) fn obstacle(&self, host: &str) -> Option<String> {
+        if let Some(why) = self.unfit {
+            return Some(why.to_owned());
+        }
         let nothing = [json!(null), json!(false), json!({})];
         let is_set = |value: &Value| !nothing.contains(value);
         let mut keys = ONLY_OF_HOST.iter();

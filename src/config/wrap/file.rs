@@ -78,7 +78,7 @@ impl WrapFile {
     pub(crate) fn restored(&self, replaced: &Replaced) -> Option<String> {
         let entry_in = |text: &str| {
             let mut entries = self.entries_in(text).ok()?.into_iter();
-            entries.find(|entry| entry.name == replaced.server)
+            entries.find(|entry| entry.name == replaced.server && entry.unfit.is_none())
         };
         if replaced.project != self.file.project {
             return None;

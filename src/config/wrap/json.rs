@@ -81,6 +81,7 @@ pub(super) fn entries(text: &str, servers: &[&str]) -> Result<Vec<WrappableEntry
                 name: member.name.as_str().to_owned(),
                 fields: parse_to_serde_value(part, &ParseOptions::default()).ok()?,
                 range: range.start + mark..range.end + mark,
+                unfit: None,
             })
         });
         Ok(entries.collect())

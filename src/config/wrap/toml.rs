@@ -26,9 +26,18 @@ const REPLACED: [&str; 11] = [
 
 const NOT_TOML: WrapError = WrapError::Form("it is not valid TOML");
 
+const SCATTERED: &str = "its tables are not in one place; move them together first";
+
+const NO_TABLE: &str =
+    "it is in an inline table or has dotted keys; give it a table of its own first";
+
 pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
+    // A byte order mark is no part of the TOML.
+    let mark = text.len() - text.trim_start_matches('\u{feff}').len();
+    let text = text.get(mark..).unwrap_or_default();
     let document = Document::parse(text).map_err(|_| NOT_TOML)?;
-    let Some(servers) = document.get(SERVERS).and_then(Item::as_table) else {
+    let table = document.get(SERVERS);
+    let Some(servers) = table.and_then(Item::as_table_like) else {
         return Ok(Vec::new());
     };
     let values = formats::toml(text).map_err(|_| NOT_TOML)?;
@@ -36,14 +45,19 @@ pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
     let mut entries = Vec::new();
     for (name, item) in servers.iter().filter(|(_, item)| item.is_table_like()) {
         let range = match item {
-            Item::Table(table) if !table.is_dotted() => region(text, name),
-            _ => line(servers, name),
+            Item::Table(table) if !table.is_dotted() => region(text, name).ok_or(SCATTERED),
+            _ => {
+                let servers = table.and_then(Item::as_table);
+                let line = servers.and_then(|servers| line(servers, name));
+                line.ok_or(NO_TABLE)
+            }
         };
-        let range = range.ok_or_else(|| WrapError::Scattered(name.to_owned()))?;
+        let place = range.clone().unwrap_or_default();
         entries.push(WrappableEntry {
             name: name.to_owned(),
             fields: fields_of(name).unwrap_or_default(),
-            range,
+            range: place.start + mark..place.end + mark,
+            unfit: range.err(),
         });
     }
     Ok(entries)
@@ -211,8 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn scattered_tables_are_refused() {
-        let text = "[mcp_servers.a]\ncommand = \"x\"\n[other]\n[mcp_servers.a.env]\nX = \"y\"\n";
-        assert!(entries(text).is_err());
+    fn only_the_server_that_is_not_in_one_place_is_refused() {
+        let scattered =
+            "[mcp_servers.a]\ncommand = \"x\"\n[other]\n[mcp_servers.a.env]\nX = \"y\"\n";
+        let dotted = "[mcp_servers]\na.command = \"x\"\n";
+        for (text, why) in [(scattered, SCATTERED), (dotted, NO_TABLE)] {
+            // With a byte order mark.
+            let text = format!("\u{feff}[mcp_servers.b]\ncommand = \"x\"\n{text}");
+            let entries = entries(&text).unwrap();
+            let unfit = |name: &str| entries.iter().find(|it| it.name == name).unwrap().unfit;
+            assert_eq!((unfit("a"), unfit("b")), (Some(why), None));
+            let other = entries.iter().find(|it| it.name == "b").unwrap();
+            let other = text.get(other.range.clone()).unwrap();
+            assert_eq!(other, "[mcp_servers.b]\ncommand = \"x\"\n");
+        }
+        let inline = entries("mcp_servers = { a = { command = \"x\" } }\n").unwrap();
+        assert_eq!(inline[0].unfit, Some(NO_TABLE));
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
                 name: name.to_owned(),
                 fields: fields.ok_or(NOT_BLOCKS)?.clone(),
                 range: begin..at,
+                unfit: None,
             });
         } else if let Some(entry) = entries.last_mut() {
             entry.range.end = at;

@@ -529,6 +529,33 @@ fn the_proxy_uses_the_same_state_and_configuration() {
 }
 
 #[test]
+fn a_broken_file_does_not_stop_the_others() {
+    let home = Home::new();
+    home.write(".claude.json", "{ broken");
+    let text = r#"{"mcpServers": {"lab": {"command": "npx"}}}"#;
+    let path = home.write("project/.mcp.json", text);
+    for (verb, servers, code) in [
+        ("wrap", &["lab"][..], 0),
+        ("unwrap", &["lab"], 0),
+        ("wrap", &["other"], 2),
+        ("wrap", &[], 2),
+    ] {
+        let ran = home.run(&[&[verb, "claude-code", "--yes"], servers].concat());
+        assert_eq!(ran.code, Some(code), "{ran:#?}");
+        assert!(
+            ran.err.contains(".claude.json: it is not valid JSON"),
+            "{ran:#?}"
+        );
+        let is_wrapped = read(&path).contains("proxy");
+        assert_eq!(
+            is_wrapped,
+            verb == "wrap" && servers != ["other"],
+            "{ran:#?}"
+        );
+    }
+}
+
+#[test]
 fn secrets_of_other_servers_are_not_shown() {
     let home = Home::new();
     let secrets = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer sk\u002d0123456789abcdefghij"}}, "other": {"command": "npx", "env": {"API_KEY": "sk-9876543210abcdefghij"}}}}"#;

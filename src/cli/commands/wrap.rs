@@ -47,15 +47,27 @@ fn change(
     }
     context.may_act()?;
     let mut found = Vec::new();
+    let mut broken = None;
     for file in files(args)? {
-        let file = WrapFile::read(file.clone()).map_err(|error| failed(&file, &error))?;
-        found.extend(in_file(context, args, file)?);
+        let read = WrapFile::read(file.clone());
+        match read.and_then(|read| read.entries().map(|_| read)) {
+            Ok(file) => found.extend(in_file(context, args, file)?),
+            Err(error) => {
+                broken.get_or_insert(failed(&file, &error));
+            }
+        }
+    }
+    let missing = args.servers.iter().find(|name| !found.contains(*name));
+    if let Some(error) = broken {
+        if args.servers.is_empty() || missing.is_some() {
+            return Err(error);
+        }
+        context.warn(error.message());
     }
     if found.is_empty() && args.servers.is_empty() {
         let message = format!("nothing to {verb}; `longhaul wrap --list` lists the servers");
         context.info(&message);
     }
-    let missing = args.servers.iter().find(|name| !found.contains(*name));
     match missing {
         Some(name) => Err(CliError::usage(format!(
             "no server named \"{name}\" to {verb}; `longhaul wrap --list` lists the servers and shows which are wrapped"

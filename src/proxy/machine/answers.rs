@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{
     Asked, Call, CallList, CallRole, Proxy, SavedResult, Unreadable, asked::ForwardedRequest,
+    forwards::NO_TOOLS,
 };
 use crate::{
     domain::{
@@ -39,6 +40,9 @@ impl Proxy {
                     return;
                 }
                 self.forwarded(&request, &outcome);
+            }
+            (Asked::Forward(request), Err(_)) if self.is_without_tools(&request, "") => {
+                self.forwarded(&request, &Forwarded::Result(NO_TOOLS.to_owned()));
             }
             (
                 Asked::Introduce(Some((id, _)))

@@ -4,7 +4,10 @@ use serde_json::json;
 
 use super::{Asked, Proxy, asked::ForwardedRequest};
 use crate::{
-    domain::{Forwarded, HostCapabilities, HostProfile, HostRequest, QuestionKind, SessionRequest},
+    domain::{
+        Forwarded, HostCapabilities, HostProfile, HostRequest, Introduction, QuestionKind,
+        SessionRequest,
+    },
     proxy::{
         message,
         questions::Relayed,
@@ -15,6 +18,9 @@ use crate::{
 /// How many requests and notifications of a host may be open at the server, each of which needs a connection of the
 /// keeper's.
 const FORWARDS: usize = 200;
+
+/// What a server without tools would list.
+pub(super) const NO_TOOLS: &str = r#"{"tools":[]}"#;
 
 impl Proxy {
     /// `rounds` is how often the server has asked something for this request, and `params` the text of the parameters.
@@ -70,21 +76,32 @@ impl Proxy {
     /// Responds to the host as the server did.
     pub(super) fn forwarded(&mut self, request: &ForwardedRequest, outcome: &Forwarded) {
         let id = &request.id;
-        match outcome {
-            Forwarded::Result(result) => {
-                let list = (request.method == "tools/list")
-                    .then(|| {
-                        let offers_tasks = self.host.has_tasks && !self.host.is_modern;
-                        (self.schemas).page(result, request.is_first_page, offers_tasks)
-                    })
-                    .flatten();
-                self.respond_to(id, &request.method, list.as_deref().unwrap_or(result));
-            }
+        let result = match outcome {
+            Forwarded::Result(result) => result.as_str(),
+            Forwarded::Error(error) if self.is_without_tools(request, error) => NO_TOOLS,
             Forwarded::Error(error) => {
                 let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-                self.send(line);
+                return self.send(line);
             }
-        }
+        };
+        let list = (request.method == "tools/list").then(|| {
+            let offers_tasks = self.host.has_tasks && !self.host.is_modern;
+            (self.schemas).page(result, request.is_first_page, offers_tasks)
+        });
+        let list = list.flatten();
+        self.respond_to(id, &request.method, list.as_deref().unwrap_or(result));
+    }
+
+    /// Whether a request that failed asked for the tools of a server that has none: the host then gets only our own.
+    /// `error` is that of the server, if it responded.
+    pub(super) fn is_without_tools(&self, request: &ForwardedRequest, error: &str) -> bool {
+        let has_none = |introduction: &Introduction| {
+            let capabilities = raw::member(&introduction.result, "capabilities");
+            capabilities.is_none_or(|it| raw::member(it, "tools").is_none())
+        };
+        let is_unknown = raw::member(error, "code") == Some("-32601");
+        request.method == "tools/list"
+            && (is_unknown || self.introduction.as_ref().is_some_and(has_none))
     }
 
     /// Passes on what the server sends about a request: its progress, under the host's own token, and questions. Returns

@@ -584,3 +584,32 @@ fn a_result_that_is_not_on_disk_is_waited_for() {
     let effects = bench.takes(published(&view));
     assert_eq!(effects, [Effect::ReadResult(view.task.id)]);
 }
+
+#[test]
+fn a_host_of_a_server_without_tools_gets_our_own() {
+    let unknown = r#"{"code":-32601,"message":"Method not found"}"#;
+    let other = r#"{"code":-32000,"message":"no"}"#;
+    for (capabilities, error, are_ours) in [
+        (json!({"tools": {}}), Some(unknown), true),
+        (json!({"tools": {}}), Some(other), false),
+        (json!({"prompts": {}}), Some(other), true),
+        (json!({"prompts": {}}), None, true),
+        (json!({"tools": {}}), None, false),
+    ] {
+        let mut bench = Bench::connected(ProtocolVersion::V20251125);
+        let result = json!({"capabilities": capabilities}).to_string();
+        bench.proxy.introduction.as_mut().unwrap().result = result;
+        let (request, _) = bench.asks(&request(2, "tools/list", "{}"));
+        let failed = || RequestError::Unreachable("lab did not answer".to_owned());
+        let forwarded = |error: &str| Forwarded::Error(error.to_owned());
+        let outcome = error.map(|error| SessionResponse::Forwarded(forwarded(error)));
+        let outcome = outcome.ok_or_else(failed);
+        let line = line_of(bench.takes(ProxyInput::Session(SessionEvent::Response {
+            request,
+            outcome,
+        })));
+        let has_ours = line.contains("longhaul_collect") && line.contains("longhaul_tasks");
+        assert_eq!(has_ours, are_ours, "{line}");
+        assert_eq!(!line.contains("\"error\""), are_ours, "{line}");
+    }
+}

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{Asked, Proxy, asked::ForwardedRequest};
+use super::{Asked, Call, Proxy, asked::ForwardedRequest};
 use crate::{
     domain::{
         Forwarded, HostCapabilities, HostProfile, HostRequest, Introduction, QuestionKind,
-        SessionRequest,
+        SessionRequest, TaskId,
     },
     proxy::{
         message,
@@ -105,36 +105,55 @@ impl Proxy {
     }
 
     /// Passes on what the server sends about a request: its progress, under the host's own token, and questions. Returns
-    /// whether it was one of them.
-    pub(super) fn passed_about_forward(&mut self, message: &str) -> bool {
-        let Some(mut members) = RawMembers::parse(message) else {
-            return false;
+    /// any other message, under the host's own token too if it names one that is known.
+    pub(super) fn pass_about_forward(&mut self, message: String) -> Option<String> {
+        let Some(mut members) = RawMembers::parse(&message) else {
+            return Some(message);
         };
-        let method = members
-            .get("method")
-            .and_then(|it| serde_json::from_str(it).ok());
-        let method: String = method.unwrap_or_default();
-        let params = members.get("params").unwrap_or("{}").to_owned();
         let text = |key| serde_json::from_str(members.get(key)?).ok();
+        let method: String = text("method").unwrap_or_default();
+        let params = members.get("params").unwrap_or("{}").to_owned();
         if let (Some(id), Some(key)) = (text("id"), text("forward")) {
             self.ask_about_forward(id, key, &method, &params);
-        } else if method == "notifications/progress" {
-            let mut params = RawMembers::parse(&params).unwrap_or_default();
-            let key = params.get("progressToken").unwrap_or_default();
-            let key: String = serde_json::from_str(key).unwrap_or_default();
-            let token = self.asked.values().find_map(|asked| match asked {
-                Asked::Forward(request) if request.key == key => request.progress_token.as_deref(),
-                _ => None,
-            });
-            if let Some(token) = token {
-                params.set("progressToken", token);
-                members.set("params", &params.to_string());
-                self.send(members.to_string());
-            }
-        } else {
-            return false;
+            return None;
         }
-        true
+        let mut params = RawMembers::parse(&params).unwrap_or_default();
+        let token = params.get("progressToken");
+        let token = token.and_then(|token| self.host_token(token));
+        let is_progress = method == "notifications/progress";
+        let message = match token {
+            Some(token) => {
+                params.set("progressToken", &token);
+                members.set("params", &params.to_string());
+                members.to_string()
+            }
+            None if is_progress => return None,
+            None => message,
+        };
+        if is_progress {
+            self.send(message);
+            return None;
+        }
+        Some(message)
+    }
+
+    /// The host's own token for one of longhaul's; both are JSON text.
+    fn host_token(&self, token: &str) -> Option<String> {
+        let token: String = serde_json::from_str(token).ok()?;
+        let of_request = self.asked.values().find_map(|asked| match asked {
+            Asked::Forward(request) if request.key == token => request.progress_token.as_ref(),
+            _ => None,
+        });
+        let is_its = |task: &TaskId| {
+            let attempts = self.views.get(task).map(|view| &view.task.attempts);
+            attempts.is_some_and(|attempts| attempts.iter().any(|it| it.token == token))
+        };
+        let of_call = |call: &Call| {
+            let token = call.progress_token.clone();
+            token.filter(|_| call.task.as_ref().is_some_and(is_its))
+        };
+        let of_request = of_request.cloned();
+        of_request.or_else(|| self.calls.values().find_map(of_call))
     }
 
     /// Asks the host what the server asks in its request with this id.

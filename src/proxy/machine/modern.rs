@@ -85,9 +85,9 @@ impl Proxy {
 
     /// Passes a notification of the server on, as the host's era allows.
     pub(super) fn notified(&mut self, notification: String) {
-        if self.passed_about_forward(&notification) {
+        let Some(notification) = self.pass_about_forward(notification) else {
             return;
-        }
+        };
         let is_plain = !self.host.is_modern
             && self.host.is_initialized
             && self.host.log_level.is_none()

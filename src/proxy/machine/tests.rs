@@ -613,3 +613,37 @@ fn a_host_of_a_server_without_tools_gets_our_own() {
         assert_eq!(!line.contains("\"error\""), are_ours, "{line}");
     }
 }
+
+#[test]
+fn any_notification_has_the_token_of_the_host() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let named = |token: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"progressToken":"{token}"}}}}"#
+        )
+    };
+    let params = r#"{"name":"slow","_meta":{"progressToken":7}}"#;
+    let (_, asked) = bench.asks(&request(2, "prompts/get", params));
+    let SessionRequest::Forward { request: sent, .. } = asked else {
+        panic!("{asked:?}")
+    };
+    let line = line_of(bench.notifies(&named(&sent.key)));
+    assert!(line.contains(r#""progressToken":7"#), "{line}");
+    let params = r#"{"name":"slow","_meta":{"progressToken":"p"}}"#;
+    let (number, asked) = bench.asks(&request(3, "tools/call", params));
+    let SessionRequest::Start(call) = asked else {
+        panic!("{asked:?}")
+    };
+    let mut task = Task::new(Wall(0), *call);
+    task.attempts.push(Attempt {
+        token: "own-1".to_owned(),
+        ..Attempt::default()
+    });
+    let view = Arc::new(TaskView::unwatched(task, None));
+    bench.answer(number, SessionResponse::Started(view.task.id.clone()));
+    bench.takes(ProxyInput::Session(SessionEvent::Task(view)));
+    let line = line_of(bench.notifies(&named("own-1")));
+    assert!(line.contains(r#""progressToken":"p""#), "{line}");
+    let others = named("own-2");
+    assert_eq!(line_of(bench.notifies(&others)), others);
+}

@@ -75,23 +75,21 @@ pub enum Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Whether something that the server offers has changed, which is news to all hosts.
-    pub fn is_change(&self) -> bool {
-        matches!(self, Self::ToolsChanged | Self::OtherChanged)
-    }
-
-    /// Whether the hosts of agents get it as it came. longhaul handles all other messages itself.
-    pub fn is_for_hosts(&self) -> bool {
+    /// The id or the progress token of the request that it is about, which may be a call.
+    pub fn names_call(&self) -> Option<&str> {
         match self {
-            Self::Log { .. } | Self::ToolsChanged | Self::OtherChanged | Self::Other => true,
-            Self::Response { .. }
-            | Self::Progress { .. }
+            Self::Progress { token: name, .. }
+            | Self::Response { id: name, .. }
+            | Self::BadResponse(name) => Some(name),
+            Self::Log { .. }
+            | Self::ToolsChanged
+            | Self::OtherChanged
             | Self::Request { .. }
             | Self::TaskStatus(_)
             | Self::Acknowledged(_)
             | Self::Cancelled(_)
-            | Self::BadResponse(_)
-            | Self::Unreadable => false,
+            | Self::Other
+            | Self::Unreadable => None,
         }
     }
 }

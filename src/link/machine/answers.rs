@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     domain::{
-        Attempt, ControlKind, HistoryEvent, LogLevel, Progress, QuestionKind, Status, TaskError,
+        ControlKind, HistoryEvent, LogLevel, Progress, QuestionKind, Status, TaskError,
         TaskErrorKind, TaskId, TaskKind, UnknownReason, text,
     },
     link::{HandshakeError, InFlight, Link, RequestKind, in_flight::NoResponse, replies::AT_ONCE},
@@ -42,29 +42,22 @@ impl Link {
     ) -> Belongs {
         let messages = protocol::decode(data);
         let mut belongs = None;
-        let attempts = |link: &Self, is_it: &dyn Fn(&Attempt) -> bool| {
-            let active = task.and_then(|id| link.tasks.get(id));
-            if active.is_some_and(|active| active.task.attempts.iter().any(is_it)) {
-                Belongs::Here
-            } else {
-                Belongs::Elsewhere
-            }
-        };
         let is_alone = messages.len() == 1;
         for message in messages {
-            let of = match &message {
-                Incoming::Progress { token, .. } => {
-                    attempts(self, &|attempt| attempt.token == token.as_ref())
-                }
-                Incoming::Response { id, .. } => {
-                    attempts(self, &|attempt| attempt.request_id == id.as_ref())
-                }
-                Incoming::Request { .. }
-                    if event_id.is_some_and(|id| self.standalone.recent.knows(id)) =>
+            let is_named = |name: &str| {
+                let active = task.and_then(|id| self.tasks.get(id));
+                let mut attempts = active.iter().flat_map(|it| &it.task.attempts);
+                attempts.any(|attempt| attempt.request_id == name || attempt.token == name)
+            };
+            let of = match message.names_call() {
+                Some(name) if is_named(name) => Belongs::Here,
+                Some(_) => Belongs::Elsewhere,
+                None if matches!(message, Incoming::Request { .. })
+                    && event_id.is_some_and(|id| self.standalone.recent.knows(id)) =>
                 {
                     Belongs::Elsewhere
                 }
-                _ => Belongs::Unnamed,
+                None => Belongs::Unnamed,
             };
             belongs = belongs.max(Some(of));
             let is_suspect = is_alone

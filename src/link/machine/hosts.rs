@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// The hosts that get a message, if any do; it came on the stream of `task`, or beside all streams.
+    /// The hosts that get a message as it came, if any do; it came on the stream of `task`, or beside all streams.
     pub(super) fn recipient_of(
         &self,
         task: Option<&TaskId>,
@@ -147,16 +147,27 @@ impl Link {
                 let (_, ask, _) = (!is_of_call).then(|| self.in_flight.forward(token))??;
                 Some(Recipient::HostOfRequest(ask))
             }
-            _ if !message.is_for_hosts() => None,
-            _ if message.is_change() => Some(Recipient::AllHosts),
-            _ if let Some(ask) = self.reading.forward => Some(Recipient::HostOfRequest(ask)),
-            _ => {
-                let call = match message {
-                    Incoming::Log { .. } if task.is_none() => self.task_of_process_log(),
-                    _ => task.cloned(),
+            // News of what the server offers.
+            Incoming::ToolsChanged | Incoming::OtherChanged => Some(Recipient::AllHosts),
+            Incoming::Log { .. } | Incoming::Other => {
+                if let Some(ask) = self.reading.forward {
+                    return Some(Recipient::HostOfRequest(ask));
+                }
+                let is_log = matches!(message, Incoming::Log { .. });
+                let call = match task {
+                    None if is_log => self.task_of_process_log(),
+                    task => task.cloned(),
                 };
                 Some(call.map_or(Recipient::AllHosts, Recipient::HostOfCall))
             }
+            // longhaul handles them itself.
+            Incoming::Response { .. }
+            | Incoming::Request { .. }
+            | Incoming::TaskStatus(_)
+            | Incoming::Acknowledged(_)
+            | Incoming::Cancelled(_)
+            | Incoming::BadResponse(_)
+            | Incoming::Unreadable => None,
         }
     }
 

@@ -355,10 +355,7 @@ fn repeat_at(from: Mono, round: u32) -> Mono {
 /// Whether an event belongs to the present attempt, as far as it says: some stores replay the messages of other streams.
 fn is_of_this_call(active: &ActiveTask, data: &str) -> bool {
     let own = active.request_id();
-    protocol::decode(data).iter().all(|message| match message {
-        Incoming::Progress { token: id, .. } | Incoming::Response { id, .. } => {
-            own == Some(id.as_ref())
-        }
-        _ => true,
-    })
+    let messages = protocol::decode(data);
+    let mut named = messages.iter().filter_map(Incoming::names_call);
+    named.all(|name| own == Some(name))
 }

@@ -14,6 +14,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
 /// Answers that may be on their way at once.
 pub(super) const AT_ONCE: usize = 16;
+/// Answers that may wait until a program reads them; one that leaves more unread gets no others.
+pub(super) const UNREAD: usize = 1024;
 /// How soon there may be room for another one.
 pub(super) const SOON: Duration = Duration::from_millis(200);
 /// How often an answer is sent whose response head came each time and its body broke off: it most likely has arrived.

@@ -74,6 +74,28 @@ fn sampling_goes_to_the_host_that_made_the_call() {
 }
 
 #[test]
+fn each_of_many_requests_at_once_is_answered() {
+    let kept = Kept::new();
+    approve_script(&kept, "asking", "stdio_host.sh");
+    let mut host = AgentHost::start(&kept, &["asking"], &json!({"sampling": {}}));
+    host.start_call("many", &json!({}));
+    until("the server hears of the refusals", || {
+        heard(&kept).matches("too many requests at once").count() == 44
+    });
+    for _ in 0..16 {
+        let request = host.wait(asks_for("sampling/createMessage"));
+        respond(&mut host, &request, &json!({"model": "m"}));
+    }
+    until("the server has the answers", || {
+        heard(&kept).matches(r#""model":"m""#).count() == 16
+    });
+    let heard = heard(&kept);
+    let has_answer = |n: &u32| heard.contains(&format!(r#""id":"m{n}""#));
+    assert_eq!((1..=60).filter(has_answer).count(), 60, "{heard}");
+    host.close();
+}
+
+#[test]
 fn a_host_without_a_model_is_not_asked() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");

@@ -7,7 +7,11 @@ use crate::{
         ControlKind, HistoryEvent, LogLevel, Progress, QuestionKind, Status, TaskError,
         TaskErrorKind, TaskId, TaskKind, UnknownReason, text,
     },
-    link::{HandshakeError, InFlight, Link, RequestKind, in_flight::NoResponse, replies::AT_ONCE},
+    link::{
+        HandshakeError, InFlight, Link, RequestKind,
+        in_flight::NoResponse,
+        replies::{AT_ONCE, UNREAD},
+    },
     protocol::{self, CallOutcome, HttpError, Incoming, RpcError, RpcOutcome, encode},
 };
 
@@ -195,11 +199,16 @@ impl Link {
 
     /// Answers a request of the server that needs no person.
     ///
-    /// Answers count against the budget too: a server may not make us storm it.
+    /// Answers count against the budget too: a server may not make us storm it. On a pipe they cost nothing.
     pub(super) fn reply(&mut self, answer: protocol::Method) {
         // A request of an ended session is no longer waiting, and in the current one its id may belong to another request.
         let is_awaited = self.reading.session_number == self.record.session_number;
-        if is_awaited && self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now) {
+        let has_room = if self.record.is_process() {
+            self.replies_out() < UNREAD
+        } else {
+            self.replies_out() < AT_ONCE && self.reachability.spend_spare(self.now)
+        };
+        if is_awaited && has_room {
             self.send_now(RequestKind::Reply(None), answer);
             self.schedule.needs_advance = true;
         }

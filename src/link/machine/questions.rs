@@ -18,8 +18,9 @@ const REMEMBERED: usize = 256;
 const QUESTION_BYTES: usize = 64 * 1024;
 /// Maximum size of one sampling request in bytes, including its prompt.
 const SAMPLING_BYTES: usize = 512 * 1024;
-/// Requests for a host of one task that wait for their answers; more are refused.
-const OPEN_FOR_HOST: usize = 4;
+/// Requests for a host of one task that wait for their answers, and their bytes; more are refused.
+const OPEN_FOR_HOST: usize = 16;
+const BYTES_FOR_HOST: usize = 4 * SAMPLING_BYTES;
 /// What stands for a question that was larger.
 const TOO_LARGE: &str =
     r#"{"message":"(question left out: too many questions, or larger than 64 kB)"}"#;
@@ -96,18 +97,16 @@ impl Link {
         if whose.is_empty() && (only_for.is_some() || !kind.is_elicitation()) {
             return self.reply(encode::unsupported_response(raw_id, kind.method()));
         }
-        let is_too_much = |id: &TaskId| {
-            let active = self.tasks.get(id);
-            active.is_some_and(|active| is_too_much(active, &key, kind, params))
-        };
-        if whose.is_empty() || whose.iter().any(is_too_much) {
+        let too_much = |id| excess(self.tasks.get(id)?, &key, kind, params);
+        let why = whose.iter().find_map(too_much);
+        if whose.is_empty() || why.is_some() {
             for id in &whose {
                 if let Some(active) = self.tasks.get_mut(id) {
                     active.left_out(self.now);
                 }
             }
-            // It belongs to no task that could show it, or is too large to show.
-            let refusal = refusal(kind, "the request is too large", &Answer::Decline);
+            // An elicitation that belongs to no task that could show it is declined without a reason.
+            let refusal = refusal(kind, why.unwrap_or_default(), &Answer::Decline);
             return self.reply(encode::question_response(raw_id, &refusal, related));
         }
         for id in &whose {
@@ -259,8 +258,8 @@ impl Link {
         if is_known {
             return;
         }
-        let is_too_much = is_too_much(active, &key, kind, &request);
-        if is_too_much {
+        let excess = excess(active, &key, kind, &request);
+        if excess.is_some() {
             TOO_LARGE.clone_into(&mut request);
             active.left_out(now);
             let questions = &active.task.questions;
@@ -270,7 +269,7 @@ impl Link {
             }
         }
         let answer = match policy {
-            _ if is_too_much => Some(refusal(kind, "the request is too large", &Answer::Decline)),
+            _ if let Some(why) = excess => Some(refusal(kind, why, &Answer::Decline)),
             _ if !kind.is_elicitation() => None,
             OnInput::Ask => None,
             OnInput::Defaults => defaults(&request),
@@ -372,18 +371,29 @@ pub(super) fn refusal(kind: QuestionKind, why: &str, by_person: &Answer) -> Answ
     }
 }
 
-/// Whether a question is too large, or too many are open, to be asked.
-fn is_too_much(active: &ActiveTask, key: &str, kind: QuestionKind, request: &str) -> bool {
+/// Why a question can't be asked, if it is too large or too many are open.
+fn excess(
+    active: &ActiveTask,
+    key: &str,
+    kind: QuestionKind,
+    request: &str,
+) -> Option<&'static str> {
     let limit = match kind {
         QuestionKind::Elicitation | QuestionKind::Roots => QUESTION_BYTES,
         QuestionKind::Sampling => SAMPLING_BYTES,
     };
+    if request.len() > limit {
+        return Some("the request is too large");
+    }
     let questions = &active.task.questions;
     let open = || questions.iter().filter(|question| !question.is_delivered);
     let for_host = || open().filter(|question| !question.kind.is_elicitation());
-    let is_full =
-        open().count() >= OPEN || !kind.is_elicitation() && for_host().count() >= OPEN_FOR_HOST;
-    request.len() > limit || is_full && questions.iter().all(|question| question.key != key)
+    let bytes = || for_host().map(|it| it.request.len()).sum::<usize>() + request.len();
+    let is_full = open().count() >= OPEN
+        || !kind.is_elicitation()
+            && (for_host().count() >= OPEN_FOR_HOST || bytes() > BYTES_FOR_HOST);
+    let is_new = || questions.iter().all(|question| question.key != key);
+    (is_full && is_new()).then_some("too many requests at once")
 }
 
 /// Accepted as the server itself proposes; `None` where it proposes nothing, or wants a page to be visited.

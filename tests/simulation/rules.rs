@@ -1036,6 +1036,32 @@ fn asking_for_the_tools_in_an_outage_is_one_more_try_at_once() {
 }
 
 #[test]
+fn a_call_does_not_wait_for_a_list_that_never_comes() {
+    let (mut process, pipe) = Bench::process();
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    process.bring(pipe, event("", &changed));
+    let mut record = Bench::known().link.record().clone();
+    record.tools_at = None;
+    let (mut http, mut unheard) = (Bench::new(record.clone()), Bench::new(record));
+    for (bench, head, calls) in [
+        (&mut process, Some(accepted()), 1),
+        (&mut http, Some(opened()), 1),
+        // Its server may be out of reach.
+        (&mut unheard, None, 0),
+    ] {
+        bench.start("steps", Limits::default());
+        let (list, _) = bench.last_post("tools/list");
+        if let Some(head) = head {
+            bench.bring(list, head);
+        }
+        bench.secs(29);
+        assert_eq!(bench.count("tools/call"), 0);
+        bench.secs(2);
+        assert_eq!(bench.count("tools/call"), calls);
+    }
+}
+
+#[test]
 fn an_early_list_response_does_not_start_a_second_call() {
     let mut bench = Bench::known();
     bench.start("work", Limits::default());

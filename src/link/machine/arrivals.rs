@@ -398,6 +398,12 @@ impl Link {
             }
             let why = in_flight.came.as_ref().map(ToString::to_string);
             let why = why.unwrap_or_else(|| "no response in time".to_owned());
+            let is_list = matches!(in_flight.kind, RequestKind::ListTools { .. });
+            if is_list && (in_flight.is_opened || self.record.is_process()) {
+                // The server is there, so its calls don't wait for the list.
+                self.tools_refused(&why);
+                continue;
+            }
             self.unanswered(&in_flight, why, false);
         }
     }

@@ -438,10 +438,11 @@ impl Proxy {
     fn session_reported(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Task(view) => {
-                if view.task.caller.is_none()
-                    || !view.task.server.shares_entry(&self.options.server)
-                {
+                if view.task.caller.is_none() {
                     return;
+                }
+                if !view.task.server.shares_entry(&self.options.server) {
+                    return self.is_elsewhere(&view);
                 }
                 if view.task.forgotten_at.is_some() {
                     return self.task_erased(&view.task.id);
@@ -511,6 +512,21 @@ impl Proxy {
         let (host, directory) = (&self.host.profile.name, &self.options.directory);
         let caller = view.task.caller.as_deref();
         caller.is_some_and(|caller| caller.is_host(host, directory))
+    }
+
+    /// A task is on another server. An agent with several servers may ask the wrong one for it.
+    fn is_elsewhere(&mut self, view: &TaskView) {
+        let is_ours = self.is_ours(view);
+        for asked in self.asked.values_mut() {
+            if let Asked::Task {
+                task, other_server, ..
+            } = asked
+                && is_ours
+                && *task == view.task.id
+            {
+                *other_server = Some(view.task.server.clone());
+            }
+        }
     }
 
     /// The host's requests that wait for a task.

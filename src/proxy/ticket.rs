@@ -12,7 +12,8 @@ use super::{
     raw::RawMembers,
 };
 use crate::domain::{
-    Connectivity, Progress, Status, Task, TaskId, TaskView, Wall, text, unquoted, unsaved_reason,
+    Connectivity, Progress, ServerName, Status, Task, TaskId, TaskView, Wall, text, unquoted,
+    unsaved_reason,
 };
 
 /// The tool that waits for a call and returns its result.
@@ -27,7 +28,7 @@ pub(super) fn tools() -> [Value; 2] {
         json!({
             "name": COLLECT,
             "title": "Collect a result",
-            "description": "Waits for a long-running tool call and returns its result. Call it with the id from an \
+            "description": "Waits for a long-running tool call on this server and returns its result. Call it with the id from an \
                 answer that begins with \"Still running as\" or \"Queued as\"; if it is still running, use this tool again. It never \
                 runs anything a second time.",
             "inputSchema": {
@@ -46,7 +47,7 @@ pub(super) fn tools() -> [Value; 2] {
         json!({
             "name": TASKS,
             "title": "List uncollected calls",
-            "description": "Lists the long-running tool calls that were started here and whose results have not \
+            "description": "Lists the long-running tool calls that were started on this server and whose results have not \
                 been collected yet, with their ids, states and progress.",
             "inputSchema": {"type": "object", "properties": {}},
             "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false},
@@ -164,9 +165,10 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
         _ => ("Still running", again),
     };
     let words = format!(
-        "{lead} as {id}: {}. This is not the result. Call {COLLECT} with {{\"id\": \"{id}\"}} to wait for the \
+        "{lead} as {id}: {}. This is not the result. Call {COLLECT} of {} with {{\"id\": \"{id}\"}} to wait for the \
          result{or_again}. A person can watch it with: longhaul attach {id}{flags}",
-        state(view, now)
+        state(view, now),
+        text::clean_line(view.task.server.entry())
     );
     let ticket = json!({"content": [{"type": "text", "text": words}], "isError": false});
     let content = json!({"longhaul_ticket": {"message": words, "task": summary(view, now)}});
@@ -178,7 +180,11 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
 }
 
 /// The result of [`TASKS`].
-pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> Value {
+pub(super) fn list<'v>(
+    views: impl Iterator<Item = &'v TaskView>,
+    server: &ServerName,
+    now: Wall,
+) -> Value {
     let views: Vec<&TaskView> = views.collect();
     let lines: Vec<String> = views
         .iter()
@@ -188,7 +194,11 @@ pub(super) fn list<'v>(views: impl Iterator<Item = &'v TaskView>, now: Wall) -> 
         })
         .collect();
     let words = if lines.is_empty() {
-        "No call is open, and there is nothing to collect.".to_owned()
+        format!(
+            "No call is open on the server {}, and there is nothing to collect from it. The {TASKS} of another server \
+             lists the calls there.",
+            server.entry()
+        )
     } else {
         lines.join("\n")
     };
@@ -281,7 +291,7 @@ fn summary(view: &TaskView, now: Wall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Attempt, NewCall, Phase, ServerName};
+    use crate::domain::{Attempt, NewCall, Phase};
 
     #[test]
     fn a_call_that_is_being_cancelled_is_not_called_running() {

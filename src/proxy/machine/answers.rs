@@ -17,7 +17,7 @@ use crate::{
         cancel::Written,
         host_task,
         message::{self, internal_error, with},
-        ticket::{self, failure},
+        ticket::{self, COLLECT, failure},
     },
 };
 
@@ -62,9 +62,13 @@ impl Proxy {
                     task,
                     method,
                     params,
+                    other_server,
                 },
                 outcome,
             ) => {
+                if let Some(server) = other_server.filter(|_| method == COLLECT) {
+                    return self.collects_elsewhere(&id, &task, &server);
+                }
                 let view = self.views.get(&task).cloned();
                 let view = view.filter(|view| outcome.is_ok() && self.is_ours(view));
                 self.task_asked_for(&id, view.as_deref(), &method, &params);

@@ -1,7 +1,7 @@
 //! The proxy's requests to the session that have no response yet.
 
 use super::Members;
-use crate::domain::{ProtocolVersion, TaskId};
+use crate::domain::{ProtocolVersion, ServerName, TaskId};
 
 /// A request of the host that was passed on.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(super) enum Asked {
         method: String,
         /// The text of its parameters.
         params: String,
+        /// The other server on which the host made the call.
+        other_server: Option<ServerName>,
     },
     /// The host's calls, for a list of them.
     Calls {

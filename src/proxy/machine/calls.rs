@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{Asked, CALLS, Call, CallList, CallRole, Effect, Members, Proxy};
 use crate::{
     domain::{
-        Caller, Collected, GaveUpReason, Mono, NewCall, SessionRequest, Status, TaskId, TaskView,
-        Wall, canonical_arguments, json_number, millis, text,
+        Caller, Collected, GaveUpReason, Mono, NewCall, ServerName, SessionRequest, Status, TaskId,
+        TaskView, Wall, canonical_arguments, json_number, millis, text,
     },
     proxy::{
         era::REQUEST_STATE,
@@ -36,9 +36,6 @@ const LEAST_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long the first snapshot of a task may take.
 const PUBLISHED_WITHIN: Duration = Duration::from_millis(100);
-
-/// The answer to an id that [`COLLECT`] can't use.
-const NOT_A_CALL: &str = "this host has no call with that id; call longhaul_tasks for a list";
 
 /// Members of `_meta` in which hosts name their calls.
 const CALL_IDS: [&str; 2] = ["claudecode/toolUseId", "callId"];
@@ -114,7 +111,7 @@ impl Proxy {
                     return self.respond(&id, &failure(words));
                 };
                 let Some(task) = TaskId::parse(task.trim()) else {
-                    return self.respond(&id, &failure(NOT_A_CALL));
+                    return self.knows_no_call(&id);
                 };
                 self.ask_for_task(id, task, COLLECT, text);
             }
@@ -410,10 +407,29 @@ impl Proxy {
         }
     }
 
+    /// The response to an id that [`COLLECT`] can't use.
+    fn knows_no_call(&mut self, id: &str) {
+        let words = format!(
+            "this host has no call with that id on the server {server}. If the id came from another server, call that \
+             server's {COLLECT}; {TASKS} lists the calls on {server}.",
+            server = self.options.server.entry()
+        );
+        self.respond(id, &failure(&words));
+    }
+
+    /// The response to the id of a call that this host made on another server.
+    pub(super) fn collects_elsewhere(&mut self, id: &str, task: &TaskId, server: &ServerName) {
+        let server = text::clean_line(server.entry());
+        let words = format!(
+            "{task} is a call on the server {server}; call the {COLLECT} of {server} with this id."
+        );
+        self.respond(id, &failure(&words));
+    }
+
     /// [`COLLECT`]: waits for a task, if it is one of this host.
     pub(super) fn collect(&mut self, id: &str, view: Option<&TaskView>, params: &str) {
         let Some(view) = view else {
-            return self.respond(id, &failure(NOT_A_CALL));
+            return self.knows_no_call(id);
         };
         let task = view.task.id.clone();
         let is_delivered = self.delivered.contains(&task);
@@ -443,7 +459,7 @@ impl Proxy {
         let open = calls.iter().filter(|view| {
             is_uncollected(view, self.now.wall) && !self.delivered.contains(&view.task.id)
         });
-        let list = ticket::list(open, self.now.wall);
+        let list = ticket::list(open, &self.options.server, self.now.wall);
         self.respond(id, &list);
     }
 }

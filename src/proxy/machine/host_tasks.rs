@@ -69,6 +69,7 @@ impl Proxy {
             task: task.clone(),
             method: method.to_owned(),
             params: params.to_owned(),
+            other_server: None,
         };
         self.ask(asked, SessionRequest::Follow(task));
     }

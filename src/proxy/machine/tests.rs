@@ -647,3 +647,24 @@ fn any_notification_has_the_token_of_the_host() {
     let others = named("own-2");
     assert_eq!(line_of(bench.notifies(&others)), others);
 }
+
+#[test]
+fn a_call_on_another_server_is_collected_there() {
+    let mut bench = Bench::connected(ProtocolVersion::V20251125);
+    let (_, call) = bench.calls_slow();
+    let (mut task, id) = (Task::new(Wall(0), *call), TaskId::from_bits(9));
+    (task.id, task.server) = (id.clone(), ServerName::new("docs@app-3f9c"));
+    let mut others = task.clone();
+    others.caller.as_mut().unwrap().directory = "/elsewhere".to_owned();
+    let collect = json!({"name": "longhaul_collect", "arguments": {"id": id.as_str()}});
+    for (task, expected) in [
+        (task, "call the longhaul_collect of docs"),
+        (others, "no call with that id on the server lab"),
+    ] {
+        let (number, _) = bench.asks(&request(3, "tools/call", &collect.to_string()));
+        let view = Arc::new(TaskView::unwatched(task, None));
+        bench.takes(ProxyInput::Session(SessionEvent::Task(view)));
+        let line = line_of(bench.answer(number, SessionResponse::Accepted));
+        assert!(line.contains(expected), "{line}");
+    }
+}

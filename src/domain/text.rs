@@ -87,7 +87,8 @@ pub fn clean_block(text: &str) -> Cow<'_, str> {
 /// replaced, except for tabs, line ends and the joiner in emoji.
 pub fn clean_data(text: &str) -> String {
     // Most results, some of them large.
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) {
         return text.to_owned();
     }
     let mut letters = text.chars().peekable();

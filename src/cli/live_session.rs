@@ -65,9 +65,6 @@ pub(super) struct LiveSession {
     pub(super) servers: BTreeMap<ServerName, Arc<ServerView>>,
     /// Whether this process drives the session.
     pub(super) is_driver: bool,
-    /// Whether the driver does not answer; `None` before the first one did.
-    is_silent: Option<bool>,
-    purpose: SessionPurpose,
     /// The newest notice: a session may report the same thing to all its clients and to this one.
     last_notice: Option<Notice>,
     /// Whether [`Self::warn_of_loss`] has printed its warning.
@@ -152,8 +149,6 @@ impl LiveSession {
             erased: BTreeSet::new(),
             servers: BTreeMap::new(),
             is_driver: false,
-            is_silent: None,
-            purpose,
             last_notice: None,
             has_warned: false,
             interrupt,
@@ -179,9 +174,7 @@ impl LiveSession {
                         self.tasks.remove(id);
                         self.erased.insert(id.clone());
                     }
-                    SessionEvent::Driver(driver) => {
-                        (self.is_driver, self.is_silent) = (driver.is_us, Some(false));
-                    }
+                    SessionEvent::Driver(driver) => self.is_driver = driver.is_us,
                     SessionEvent::Notice(notice) => {
                         let is_same = |last: &Notice| {
                             last.text == notice.text && notice.at.since(last.at) < SAME_NOTICE
@@ -190,18 +183,6 @@ impl LiveSession {
                             print_notice(context, notice);
                         }
                         self.last_notice = Some(notice.clone());
-                    }
-                    // The session connects again, and no host starts its proxy a second time.
-                    SessionEvent::Failed { message, exit }
-                        if *exit == code::DRIVER_SILENT
-                            && self.purpose == SessionPurpose::Proxy
-                            && self.is_silent.is_some() =>
-                    {
-                        if self.is_silent.replace(true) == Some(true) {
-                            continue;
-                        }
-                        context.warn(message);
-                        return Ok(LiveEvent::Session(SessionEvent::Undriven));
                     }
                     SessionEvent::Failed { message, exit } => {
                         return Err(CliError::new(*exit, message.clone()));

@@ -813,23 +813,6 @@ fn what_a_host_can_do_is_declared_once_the_server_is_idle() {
 }
 
 #[test]
-fn a_proxy_outlives_a_keeper_that_does_not_answer() {
-    let kept = Kept::new();
-    approve_script(&kept, "asking", "stdio_host.sh");
-    let mut host = AgentHost::start(&kept, &["asking"], &json!({}));
-    start_waiting(&kept, &mut host);
-    let keeper = kept.keeper().unwrap();
-    kill_process(keeper, Signal::STOP).unwrap();
-    host.says("is suspended");
-    let call = host.start_call("where", &json!({}));
-    assert_eq!(host.request("ping", &json!({}))["result"], json!({}));
-    kill_process(keeper, Signal::CONT).unwrap();
-    assert!(host.response(call)["result"].is_object());
-    assert_eq!(kept.keeper(), Some(keeper));
-    host.close();
-}
-
-#[test]
 fn a_request_is_answered_although_the_keeper_is_stopped() {
     let kept = Kept::new();
     approve_script(&kept, "asking", "stdio_host.sh");

@@ -116,11 +116,6 @@ impl AgentHost {
         }
     }
 
-    /// Waits for a line of the proxy's stderr that has `words` in it.
-    pub(crate) fn says(&mut self, words: &str) {
-        self.proxy.says(words);
-    }
-
     /// Whether there was such a message before the last one that was waited for.
     pub(crate) fn got(&self, method: &str) -> bool {
         self.unread

@@ -1227,42 +1227,6 @@ fn retries_a_call_after_404_once_in_a_new_session() {
 }
 
 #[test]
-fn a_stream_that_opens_in_an_ended_session_proves_nothing() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.broken(call);
-    bench.start_as(TaskId::from_bits(8), "steps", Limits::default());
-    let mut seen = bench.sent.len() - 1;
-    for _ in 0..20 {
-        let sent = bench.sent.split_off(seen);
-        seen += sent.len();
-        bench.sent.extend(sent.iter().cloned());
-        for (_, exchange, request) in sent {
-            let is_get = matches!(request.method, Method::Get { .. });
-            let answer = if is_get {
-                opened()
-            } else {
-                refused_by_server(404)
-            };
-            bench.bring(exchange, answer);
-        }
-        if bench.count("initialize") > 0 {
-            break;
-        }
-        bench.secs(1);
-    }
-    bench.shake_hands();
-    assert_eq!(bench.count("tools/call"), 3);
-    assert!(
-        bench
-            .views
-            .iter()
-            .all(|it| it.task.status != Status::Failed)
-    );
-}
-
-#[test]
 fn a_late_404_of_an_old_session_leaves_the_new_one_alone() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -163,10 +163,7 @@ impl Link {
                 let active = self.tasks.get(&id);
                 let is_call = active.is_some_and(|it| matches!(it.stream, StreamState::Calling(_)));
                 in_flight.came = (is_call && *body == Body::Json).then_some(NoResponse::JsonBody);
-                // Some servers and load balancers open a stream in any session; a check finds out.
-                if is_call {
-                    self.session_lives(session);
-                }
+                self.session_lives(session);
                 self.stream_opened(&id, exchange, body);
             }
             RequestKind::Reread(id) if *body != Body::Stream => {

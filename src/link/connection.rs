@@ -93,6 +93,8 @@ pub(super) struct McpSession {
     pub(super) log_level: Option<(u64, LogLevel)>,
     /// When this process listed the tools in this session.
     pub(super) listed_at: Option<Mono>,
+    /// The server is there, but did not list its tools in time: calls no longer wait for the list.
+    pub(super) is_unlisted: bool,
 }
 
 /// The current session was refused, and nothing was served in it since.

@@ -400,8 +400,7 @@ impl Link {
             let why = why.unwrap_or_else(|| "no response in time".to_owned());
             let is_list = matches!(in_flight.kind, RequestKind::ListTools { .. });
             if is_list && (in_flight.is_opened || self.record.is_process()) {
-                // The server is there, so its calls don't wait for the list.
-                self.tools_refused(&why);
+                self.tools_unanswered(&why);
                 continue;
             }
             self.unanswered(&in_flight, why, false);

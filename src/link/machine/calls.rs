@@ -123,7 +123,7 @@ impl Link {
         let active = self.tasks.get(id);
         let asked = active.and_then(|active| active.task.options.protocol);
         self.connection == ConnectionState::Ready
-            && self.record.tools_at.is_some()
+            && (self.record.tools_at.is_some() || self.session.is_unlisted)
             && !self.is_session_doubted()
             && self.missing_for(asked).is_none()
     }

@@ -20,6 +20,7 @@ impl Link {
     /// Has the tools listed again before the next call.
     pub(super) fn forget_tools(&mut self) {
         (self.record.tools_at, self.session.listed_at) = (None, None);
+        self.session.is_unlisted = false;
     }
 
     pub(super) fn wants_tools(&self) -> bool {
@@ -101,6 +102,7 @@ impl Link {
             self.record.tools.clone_from(&tools);
             self.record.tools_at = Some(self.now.wall);
             self.session.listed_at = Some(self.now.mono);
+            self.session.is_unlisted = false;
             self.record_changed();
         }
         // The next command finds a new server in the session file.
@@ -115,6 +117,14 @@ impl Link {
             let outcome = Ok(SessionResponse::Tools(tools.clone()));
             self.answer_after(request.id, outcome, after);
         }
+    }
+
+    /// The server did not list its tools in time, but is there: calls are sent without the list, and each asks for it again.
+    pub(super) fn tools_unanswered(&mut self, why: &str) {
+        let words = format!("{} did not list its tools: {why}", self.record.name);
+        self.refuse_queued(&RequestError::Unreachable(words));
+        self.session.is_unlisted = true;
+        self.schedule.needs_advance = true;
     }
 
     /// The server would not list its tools. The tools known from before count on, and any other call can still be tried.

@@ -172,16 +172,18 @@ impl Proxies {
     /// A proxy `waits` for the result of a task, or only follows it, because its host may still ask for the result. It may
     /// also be the task of another host.
     pub(super) fn follows(&mut self, task: &Task, reader: ReaderId, waits: bool) {
-        let is_its = |host: &HostProfile| {
+        // A host may ask for a result in a proxy of another server, which only says where it is.
+        let is_its = |(server, host): &(ServerName, HostProfile)| {
             let caller = task.caller.as_deref();
-            caller.is_some_and(|caller| {
-                // A proxy of an older version does not say its directory.
-                let directory = Some(&host.directory).filter(|it| !it.is_empty());
-                caller.is_host(&host.name, directory.unwrap_or(&caller.directory))
-            })
+            server.shares_entry(&task.server)
+                && caller.is_some_and(|caller| {
+                    // A proxy of an older version does not say its directory.
+                    let directory = Some(&host.directory).filter(|it| !it.is_empty());
+                    caller.is_host(&host.name, directory.unwrap_or(&caller.directory))
+                })
         };
         let is_wanted = waits || self.undelivered.contains(&task.id);
-        if !is_wanted || !self.host(reader).is_some_and(is_its) {
+        if !is_wanted || !self.listeners.get(&reader).is_some_and(is_its) {
             return;
         }
         let callers = self.callers.entry(task.id.clone()).or_default();
@@ -452,14 +454,22 @@ mod tests {
 
     #[test]
     fn a_foreign_host_that_asks_for_a_call_is_not_one_of_its_callers() {
-        for (directory, is_shared) in [("/elsewhere", false), ("/home/ada/app/", true), ("", true)]
-        {
+        for (server, directory, is_shared) in [
+            ("lab", "/elsewhere", false),
+            ("docs", "/home/ada/app/", false),
+            ("lab", "/home/ada/app/", true),
+            ("lab", "", true),
+        ] {
             let (mut proxies, _, _readers, task) = shared_call();
             let mut host = Caller::of_test().profile();
             directory.clone_into(&mut host.directory);
-            proxies.listens(&task.server, &host, 3);
+            proxies.listens(&ServerName::new(server), &host, 3);
             proxies.follows(&task, 3, false);
-            assert_eq!(proxies.leaves(&task.id, 0), is_shared, "{directory}");
+            assert_eq!(
+                proxies.leaves(&task.id, 0),
+                is_shared,
+                "{server} {directory}"
+            );
         }
     }
 

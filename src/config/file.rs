@@ -66,8 +66,10 @@ fn variables(servers: &[ServerConfig]) -> Variables {
         .flat_map(ServerConfig::all_variables)
         .chain(usual.map(|name| (*name).to_owned()))
         .filter_map(|name| {
-            let value = env_secret(&name)?;
-            Some((name, value.expose_secret().to_owned()))
+            let value = env_secret(&name)?.expose_secret().to_owned();
+            // Some hosts pass on a reference to a variable that they don't have.
+            let is_reference = [format!("${name}"), format!("${{{name}}}")].contains(&value);
+            (!is_reference).then_some((name, value))
         })
         .collect()
 }

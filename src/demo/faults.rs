@@ -58,7 +58,7 @@ pub enum FaultError {
     )]
     Name(String),
     /// It lasts too long, or not for a number of seconds.
-    #[error("invalid fault {0:?}; SECONDS must be a whole number, at most {MAX_SECONDS}")]
+    #[error("invalid fault {0:?}; SECONDS must be a whole number from 0 to {MAX_SECONDS}")]
     Seconds(String),
 }
 

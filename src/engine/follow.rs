@@ -37,7 +37,7 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 const PINGS_UNHEARD: u32 = 3;
 
 /// The error of a request whose response this program does not know.
-const UNKNOWN_RESPONSE: &str = "the keeper is another version of longhaul, and its response can't be read, so the request may have run; use that version, or switch the keeper to this one with `longhaul keeper upgrade`";
+const UNKNOWN_RESPONSE: &str = "the request may have run, but this longhaul can't read the keeper's response because their versions differ; run `longhaul keeper upgrade`, or use the keeper's version";
 
 /// The request number with which a client adds the servers of its command line; others start at 1.
 const OWN_SERVER: SessionRequestId = 0;

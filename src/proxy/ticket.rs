@@ -165,7 +165,7 @@ pub(super) fn ticket(view: &TaskView, is_structured: bool, flags: &str, now: Wal
         _ => ("Still running", again),
     };
     let words = format!(
-        "{lead} as {id}: {}. This is not the result. Call {COLLECT} of {} with {{\"id\": \"{id}\"}} to wait for the \
+        "{lead} as {id}: {}. This is not the result. Call {COLLECT} on server {} with {{\"id\": \"{id}\"}} to wait for the \
          result{or_again}. A person can watch it with: longhaul attach {id}{flags}",
         state(view, now),
         text::clean_line(view.task.server.entry())
@@ -195,8 +195,8 @@ pub(super) fn list<'v>(
         .collect();
     let words = if lines.is_empty() {
         format!(
-            "No call is open on the server {}, and there is nothing to collect from it. The {TASKS} of another server \
-             lists the calls there.",
+            "No call is open on server {}, and it has no results to collect. For calls on another server, call that \
+             server's {TASKS}.",
             server.entry()
         )
     } else {

@@ -255,7 +255,7 @@ fn figures() {
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 70_790),
+        ("lines of code", figures.code_lines, 70_796),
         ("lines in a file", largest(&figures.files), 600),
         ("lines in a function", largest(&figures.functions), 80),
         ("fields in a struct", largest(&figures.structs), 25),

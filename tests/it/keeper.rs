@@ -587,7 +587,7 @@ fn a_stdio_server_gets_its_variables_from_the_client() {
     screen.wait_for("Messages");
     let mut other = kept.command(&["-s", "files", "tools"]);
     assert_eq!(finish(other.env("MY_SECRET", "hunter33")).code, Some(0));
-    screen.wait_for("files now uses another value of MY_SECRET");
+    screen.wait_for("files now uses a different value of MY_SECRET");
     screen.press("\u{3}\u{3}");
     screen.end();
     kept.run(&["cancel", id]);

@@ -276,7 +276,7 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     let path = home.write(".config/Code/User/mcp.json", inputs);
     let ran = home.ok(&["wrap", "vscode", "--yes"]);
     assert!(
-        ran.err.contains("only vscode can use its envFile"),
+        ran.err.contains("only vscode can use the envFile setting"),
         "{ran:#?}"
     );
     let wrapped = read(&path);
@@ -292,7 +292,7 @@ fn what_only_the_host_can_fill_in_stays_with_it() {
     let mixed = "extensions:\n  web:\n    type: streamable_http\n    uri: https://web.example/mcp\n    headers: {X-Org: team-$ORG}\n";
     home.write(".config/goose/config.yaml", mixed);
     let ran = home.ok(&["wrap", "goose", "--yes"]);
-    let words = "skipped web: its X-Org header has both a variable and other text";
+    let words = "skipped web: its X-Org header combines a variable with other text";
     assert!(ran.err.contains(words), "{ran:#?}");
     home.write(".config/goose/config.yaml", &wrapped);
     // A file that may not be changed stays.
@@ -471,7 +471,7 @@ fn an_entry_with_its_own_sign_in_is_skipped() {
         let path = home.write(file, &text);
         let ran = home.ok(&["wrap", host, "--yes"]);
         let name = key.split('"').nth(1).unwrap();
-        let words = format!("skipped lab: only {host} can use its {name}");
+        let words = format!("skipped lab: only {host} can use the {name} setting");
         assert!(ran.err.contains(&words), "{ran:#?}");
         assert_eq!(read(&path), text);
     }
@@ -524,7 +524,7 @@ fn the_proxy_uses_the_same_state_and_configuration() {
     let state = home.path().canonicalize().unwrap().join("project/st");
     let args = format!(r#"["--state-dir","{}","proxy","lab"]"#, state.display());
     assert!(read(&path).contains(&args), "{}", read(&path));
-    let words = "LONGHAUL_CONFIG is set here; set it for claude-code too";
+    let words = "LONGHAUL_CONFIG is set in this shell; set it in claude-code's environment too";
     assert!(ran.err.contains(words), "{ran:#?}");
 }
 

@@ -30,7 +30,7 @@ pub(in crate::app) fn commands_key(
     let word = typed.split_whitespace().next().unwrap_or_default();
     match found.at(*cursor).map(|(_, binding)| binding) {
         None if found.last() > 0 => {
-            state.reply("no screen command has this name; press Down to choose one of these");
+            state.reply("no command has this name; press Down to select one from the list");
         }
         None => state.reply("not a screen command; run other longhaul commands in a shell"),
         // An argument must not be dropped silently.

@@ -225,14 +225,7 @@ fn wrap_file(
     }
     let found = replaced.iter().map(|it| it.server.clone()).collect();
     if !replaced.is_empty() && save(context, &file, edit, replaced, args.yes)? {
-        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
-        let own = [config::PATH_VARIABLE, STATE_DIR]
-            .into_iter()
-            .filter(is_set);
-        needs.extend(own.map(|name| {
-            let host = host_file.host;
-            format!("{name} is set here; set it for {host} too, so that longhaul uses the same files there")
-        }));
+        needs.extend(own_variables(context, host_file.host));
         for need in needs {
             context.warn(&need);
         }
@@ -284,6 +277,20 @@ fn program() -> CliResult<String> {
     }
     let path = std::env::current_exe().map_err(CliError::bug("find the path of this program"))?;
     Ok(path.display().to_string())
+}
+
+/// What to do about the variables that lead this process to its files, which the host may not have.
+fn own_variables<'c>(context: &'c Context<'_>, host: &'c str) -> impl Iterator<Item = String> + 'c {
+    let is_used = |name: &&str| {
+        let has_option = *name == STATE_DIR && context.global.state_dir.is_some();
+        !has_option && std::env::var_os(name).is_some_and(|it| !it.is_empty())
+    };
+    let names = [config::PATH_VARIABLE, STATE_DIR]
+        .into_iter()
+        .filter(is_used);
+    names.map(move |name| {
+        format!("{name} is set in this shell; set it in {host}'s environment too, or longhaul will use other files there")
+    })
 }
 
 fn proxy_args(context: &Context<'_>, server: String) -> Vec<String> {

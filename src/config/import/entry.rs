@@ -272,7 +272,7 @@ impl<'e> EntryReader<'e> {
             // Goose fills in variables in headers, but not in the environment of a program.
             if self.editor.keeps_values && self.dialect == Dialect::Goose && written.contains("${")
             {
-                let problem = "has both a variable and other text, which only Goose can fill in";
+                let problem = "combines a variable with other text, which only Goose can expand";
                 return Err(SkipReason::malformed(what, problem));
             }
             self.unset.truncate(noted);

@@ -74,7 +74,7 @@ impl WrappableEntry {
         let is_set = |value: &Value| !nothing.contains(value);
         let mut keys = ONLY_OF_HOST.iter();
         let key = keys.find(|key| self.fields.get(**key).is_some_and(is_set))?;
-        Some(format!("only {host} can use its {key}"))
+        Some(format!("only {host} can use the {key} setting"))
     }
 
     /// Whether this is a proxy with these arguments that gets another value of one of the variables, perhaps from the

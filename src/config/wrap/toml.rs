@@ -29,7 +29,7 @@ const NOT_TOML: WrapError = WrapError::Form("it is not valid TOML");
 const SCATTERED: &str = "its tables are not in one place; move them together first";
 
 const NO_TABLE: &str =
-    "it is in an inline table or has dotted keys; give it a table of its own first";
+    "it is in an inline table or uses dotted keys; move it to a [mcp_servers.NAME] table first";
 
 pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
     // A byte order mark is no part of the TOML.

@@ -9,7 +9,7 @@ use crate::{
     domain::{
         ConfigureError, LinkRecord, MissingVariable, NoticeLevel, Program, ServerConfig,
         ServerConfigs, ServerName, SessionEvent, SessionRequest, SharedByteCount, Stamp, Template,
-        server_url,
+        Variables, server_url,
     },
     engine::{
         driver::state::{Driver, Linked},
@@ -215,20 +215,7 @@ impl Driver<'_> {
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
             self.show_gone_from(&name, None, now);
             // A keeper that has just started may have tried without the variables, which only its clients have.
-            let before = |variable: &str| older.as_ref().and_then(|older| older.get(variable));
-            let values = &self.configs.surroundings(&name).variables;
-            let (got, replaced): (BTreeSet<String>, BTreeSet<String>) = server
-                .all_variables()
-                .filter(|variable| before(variable) != values.get(variable))
-                .partition(|variable| before(variable).is_none());
-            if !replaced.is_empty() {
-                let text = format!(
-                    "{name} now uses another value of {} for the calls of all hosts: the one that the latest client passed",
-                    replaced.iter().join(" and ")
-                );
-                self.notice(NoticeLevel::Warning, text, now);
-            }
-            let has_new_variables = !got.is_empty() || !replaced.is_empty();
+            let has_new_variables = self.has_new_variables(&server, older.as_ref(), now);
             if old.is_none_or(|old| credentials(&old) != credentials(&server)) | has_new_variables
                 && let Some(index) = self.index_of(&name)
             {
@@ -251,6 +238,30 @@ impl Driver<'_> {
             }
             self.apply_config(&name, now);
         }
+    }
+
+    /// Whether a server's variables have changed since `older`. What was replaced is for all hosts, so it is reported.
+    fn has_new_variables(
+        &self,
+        server: &ServerConfig,
+        older: Option<&Variables>,
+        now: Stamp,
+    ) -> bool {
+        let before = |variable: &str| older.and_then(|older| older.get(variable));
+        let values = &self.configs.surroundings(&server.name).variables;
+        let (got, replaced): (BTreeSet<String>, BTreeSet<String>) = server
+            .all_variables()
+            .filter(|variable| before(variable) != values.get(variable))
+            .partition(|variable| before(variable).is_none());
+        if !replaced.is_empty() {
+            let text = format!(
+                "{} now uses a different value of {} for all calls: the one from the client that connected last",
+                server.name,
+                replaced.iter().join(" and ")
+            );
+            self.notice(NoticeLevel::Warning, text, now);
+        }
+        !got.is_empty() || !replaced.is_empty()
     }
 
     pub(super) fn show_gone_from(&mut self, name: &ServerName, file: Option<String>, now: Stamp) {

@@ -421,7 +421,7 @@ impl Proxy {
     pub(super) fn collects_elsewhere(&mut self, id: &str, task: &TaskId, server: &ServerName) {
         let server = text::clean_line(server.entry());
         let words = format!(
-            "{task} is a call on the server {server}; call the {COLLECT} of {server} with this id."
+            "{task} is a call on server {server}; call {COLLECT} on server {server} with this id."
         );
         self.respond(id, &failure(&words));
     }

@@ -658,7 +658,7 @@ fn a_call_on_another_server_is_collected_there() {
     others.caller.as_mut().unwrap().directory = "/elsewhere".to_owned();
     let collect = json!({"name": "longhaul_collect", "arguments": {"id": id.as_str()}});
     for (task, expected) in [
-        (task, "call the longhaul_collect of docs"),
+        (task, "call longhaul_collect on server docs"),
         (others, "no call with that id on the server lab"),
     ] {
         let (number, _) = bench.asks(&request(3, "tools/call", &collect.to_string()));

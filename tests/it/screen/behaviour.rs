@@ -1326,7 +1326,7 @@ fn typed_commands_run_by_name() {
     assert_eq!(answer(&screen), "`servers` takes no arguments here");
     // What only a description has is run once it is selected.
     screen.keys("ctrl-u").type_in("demo").keys("enter");
-    assert!(answer(&screen).contains("press Down to choose"));
+    assert!(answer(&screen).contains("press Down to select"));
     screen.keys("down enter");
     assert!(screen.state.dialogs.stack.is_empty());
 }

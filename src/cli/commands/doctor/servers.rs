@@ -45,7 +45,7 @@ pub(super) fn servers(context: &Context<'_>, checks: &mut Checks) {
         checks.about(format!("server {name}"));
         let name = text::shell_word(name.as_str());
         checks.warning(
-            "not in the configuration, and never used in this session",
+            "not in the configuration and not used in this session",
             format!("check the URL, or add it with `longhaul servers add {name} URL`"),
         );
     }

@@ -59,6 +59,12 @@ pub(crate) struct WrappableEntry {
     pub(super) unfit: Option<&'static str>,
 }
 
+/// A text without its byte order mark, which is no part of what the formats describe, and the bytes of the mark.
+pub(super) fn without_mark(text: &str) -> (&str, usize) {
+    let unmarked = text.trim_start_matches('\u{feff}');
+    (unmarked, text.len() - unmarked.len())
+}
+
 impl WrappableEntry {
     /// Whether the entry already runs `longhaul proxy`.
     pub(crate) fn is_wrapped(&self) -> bool {

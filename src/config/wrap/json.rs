@@ -9,7 +9,7 @@ use jsonc_parser::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    entry::{ProxyCommand, WrapError, WrappableEntry},
+    entry::{ProxyCommand, WrapError, WrappableEntry, without_mark},
     hosts::{ANY, JsonShape},
 };
 
@@ -54,9 +54,7 @@ fn member<'o, 'a>(object: &'o Object<'a>, name: &str) -> Option<&'o Node<'a>> {
 }
 
 pub(super) fn entries(text: &str, servers: &[&str]) -> Result<Vec<WrappableEntry>, WrapError> {
-    // A byte order mark is no part of the JSON.
-    let mark = text.len() - text.trim_start_matches('\u{feff}').len();
-    let text = text.get(mark..).unwrap_or_default();
+    let (text, mark) = without_mark(text);
     with_root(text, |root| {
         let mut tables = vec![root];
         for key in servers {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, value};
 
-use super::entry::{ProxyCommand, WrapError, WrappableEntry};
+use super::entry::{ProxyCommand, WrapError, WrappableEntry, without_mark};
 use crate::config::import::formats;
 
 const SERVERS: &str = "mcp_servers";
@@ -32,9 +32,7 @@ const NO_TABLE: &str =
     "it is in an inline table or uses dotted keys; move it to a [mcp_servers.NAME] table first";
 
 pub(super) fn entries(text: &str) -> Result<Vec<WrappableEntry>, WrapError> {
-    // A byte order mark is no part of the TOML.
-    let mark = text.len() - text.trim_start_matches('\u{feff}').len();
-    let text = text.get(mark..).unwrap_or_default();
+    let (text, mark) = without_mark(text);
     let document = Document::parse(text).map_err(|_| NOT_TOML)?;
     let table = document.get(SERVERS);
     let Some(servers) = table.and_then(Item::as_table_like) else {

@@ -76,7 +76,7 @@ pub enum Incoming<'a> {
 
 impl Incoming<'_> {
     /// The id or the progress token of the request that it is about, which may be a call.
-    pub fn names_call(&self) -> Option<&str> {
+    pub fn names_request(&self) -> Option<&str> {
         match self {
             Self::Progress { token: name, .. }
             | Self::Response { id: name, .. }

@@ -442,7 +442,7 @@ impl Proxy {
                     return;
                 }
                 if !view.task.server.shares_entry(&self.options.server) {
-                    return self.is_elsewhere(&view);
+                    return self.task_elsewhere(&view);
                 }
                 if view.task.forgotten_at.is_some() {
                     return self.task_erased(&view.task.id);
@@ -515,7 +515,7 @@ impl Proxy {
     }
 
     /// A task is on another server. An agent with several servers may ask the wrong one for it.
-    fn is_elsewhere(&mut self, view: &TaskView) {
+    fn task_elsewhere(&mut self, view: &TaskView) {
         let is_ours = self.is_ours(view);
         for asked in self.asked.values_mut() {
             if let Asked::Task {

@@ -215,7 +215,7 @@ impl Driver<'_> {
             let was_traced = old.as_ref().is_some_and(|old| old.trace);
             self.show_gone_from(&name, None, now);
             // A keeper that has just started may have tried without the variables, which only its clients have.
-            let has_new_variables = self.has_new_variables(&server, older.as_ref(), now);
+            let has_new_variables = self.note_new_variables(&server, older.as_ref(), now);
             if old.is_none_or(|old| credentials(&old) != credentials(&server)) | has_new_variables
                 && let Some(index) = self.index_of(&name)
             {
@@ -240,8 +240,9 @@ impl Driver<'_> {
         }
     }
 
-    /// Whether a server's variables have changed since `older`. What was replaced is for all hosts, so it is reported.
-    fn has_new_variables(
+    /// Reports the variables of a server that have another value than in `older`, because it is for all hosts. Returns
+    /// whether any is new or has another value.
+    fn note_new_variables(
         &self,
         server: &ServerConfig,
         older: Option<&Variables>,

@@ -53,7 +53,7 @@ impl Link {
                 let mut attempts = active.iter().flat_map(|it| &it.task.attempts);
                 attempts.any(|attempt| attempt.request_id == name || attempt.token == name)
             };
-            let of = match message.names_call() {
+            let of = match message.names_request() {
                 Some(name) if is_named(name) => Belongs::Here,
                 Some(_) => Belongs::Elsewhere,
                 None if matches!(message, Incoming::Request { .. })

@@ -356,6 +356,6 @@ fn repeat_at(from: Mono, round: u32) -> Mono {
 fn is_of_this_call(active: &ActiveTask, data: &str) -> bool {
     let own = active.request_id();
     let messages = protocol::decode(data);
-    let mut named = messages.iter().filter_map(Incoming::names_call);
+    let mut named = messages.iter().filter_map(Incoming::names_request);
     named.all(|name| own == Some(name))
 }

@@ -406,8 +406,9 @@ fn an_open_screen_applies_approval_given_elsewhere() {
     let mut screen = env.open_with(&variables, pty::program(), &named, (120, 36));
     screen.wait_for("lab needs approval");
     screen.press("n");
-    // The sentence wraps after its first word.
+    // The command wraps before its option.
     screen.wait_for("`longhaul servers approve lab");
+    screen.wait_for("--session other`.");
     screen.wait_for("press L to fix this");
     assert!(is_silent());
     let agreed = finish(&mut program(

@@ -285,10 +285,8 @@ fn own_variables<'c>(context: &'c Context<'_>, host: &'c str) -> impl Iterator<I
         let has_option = *name == STATE_DIR && context.global.state_dir.is_some();
         !has_option && std::env::var_os(name).is_some_and(|it| !it.is_empty())
     };
-    let names = [config::PATH_VARIABLE, STATE_DIR]
-        .into_iter()
-        .filter(is_used);
-    names.map(move |name| {
+    let names = [config::PATH_VARIABLE, STATE_DIR].into_iter();
+    names.filter(is_used).map(move |name| {
         format!("{name} is set in this shell; set it in {host}'s environment too, or longhaul will use other files there")
     })
 }

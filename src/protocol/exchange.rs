@@ -236,9 +236,10 @@ impl HttpError {
         matches!(self.status, 408 | 425 | 500..=502 | 504..=599) || self.status == 503 && !is_own
     }
 
-    /// Whether the server did not act on the request: it was busy, or a login page in its place redirected the request.
+    /// Whether the server did not act on the request: it was busy, denied it, or a login page in its place redirected the
+    /// request.
     pub const fn is_undelivered(&self) -> bool {
-        self.is_transient() || matches!(self.status, 300..=399)
+        self.is_transient() || self.is_denial() || matches!(self.status, 300..=399)
     }
 }
 

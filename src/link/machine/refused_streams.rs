@@ -79,7 +79,10 @@ impl Link {
         match refusal.status {
             _ if is_call && refusal.is_denial() => self.refused_call(id, refusal),
             401 | 403 if is_call => self.call_denied(id, refusal),
+            // A sign-in does not help, and it may come from something in front of the server.
+            _ if refusal.is_denial() => self.resume_put_off(id, refusal),
             401 | 403 => {
+                active.note_disconnection(self.now, &format!("HTTP {}", refusal.status));
                 active.stream = StreamState::Waiting(self.now.mono);
                 self.auth_refused(refusal);
             }
@@ -161,7 +164,9 @@ impl Link {
         active.note_disconnection(self.now, &status);
         active.recovery.tries += 1;
         active.recovery.not_before = refusal.retry_after.map(|wait| self.now.mono.after(wait));
-        if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && active.task.resumability.checkpoint {
+        // Whatever denies a resume would deny the call too.
+        let uses_checkpoint = active.task.resumability.checkpoint && !refusal.is_denial();
+        if active.recovery.tries >= TRIES_BEFORE_CHECKPOINT && uses_checkpoint {
             return self.refused_for_long(id, Some(status));
         }
         self.ask_later(id);

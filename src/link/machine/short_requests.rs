@@ -23,8 +23,9 @@ impl Link {
             RequestKind::Standalone => return self.standalone_ended(Some(&refusal)),
             _ => {}
         }
+        let is_handshake = matches!(in_flight.kind, RequestKind::Handshake { .. });
         match refusal.status {
-            401 | 403 => {
+            401 | 403 if is_handshake || !refusal.is_denial() => {
                 let advice = self.auth_refused(&refusal);
                 if let RequestKind::Forward { ask, .. } = in_flight.kind {
                     return self.answer(ask, Err(RequestError::NeedsLogin(advice)));
@@ -38,9 +39,7 @@ impl Link {
                 }
             }
             // A handshake that fails has an end of its own.
-            _ if !matches!(in_flight.kind, RequestKind::Handshake { .. })
-                && Self::disproves_era(in_flight.is_modern, &refusal) =>
-            {
+            _ if !is_handshake && Self::disproves_era(in_flight.is_modern, &refusal) => {
                 self.renegotiate(in_flight, refusal.server_text.as_deref());
                 self.in_flight_lost(in_flight, &refusal);
             }
@@ -117,6 +116,10 @@ impl Link {
         why: String,
         refusal: Option<HttpError>,
     ) {
+        let what = match &refusal {
+            Some(_) => format!("refused it ({why})"),
+            None => format!("did not answer ({why})"),
+        };
         match &in_flight.kind {
             RequestKind::Handshake { .. } => {
                 self.initialize_failed(in_flight, why, refusal.as_ref());
@@ -140,12 +143,12 @@ impl Link {
                 self.task_request_failed(in_flight, &why, refusal.as_ref());
             }
             RequestKind::Forward { ask, .. } => {
-                self.forward_failed(*ask, &format!("did not answer ({why})"));
+                self.forward_failed(*ask, &what);
             }
             RequestKind::ListTasks { ask, .. }
             | RequestKind::ListCheckpoints { ask }
             | RequestKind::Adopt { ask, .. } => {
-                let words = format!("{} did not answer ({why}); try again", self.record.name);
+                let words = format!("{} {what}; try again", self.record.name);
                 self.answer(*ask, Err(RequestError::Unreachable(words)));
             }
             RequestKind::Reply(Some((id, key))) => {

@@ -304,7 +304,7 @@ impl Link {
             return true;
         }
         match refusal.status {
-            401 | 403 => {
+            401 | 403 if !refusal.is_denial() => {
                 self.auth_refused(refusal);
             }
             400 | 404 | 410 if self.record.session.is_some() => {

@@ -480,12 +480,10 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
     }
 }
 
-/// The statuses of `protocol.md` 10 that refuse, and some between; [`LOCKED`] ones only a person can get past.
-pub(super) const STATUSES: [u16; 18] = [
-    302, 307, 400, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
+/// The statuses of `protocol.md` 10 that refuse, and some between; [`locked`] ones only a person can get past.
+pub(super) const STATUSES: [u16; 19] = [
+    302, 307, 400, 403, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
 ];
-pub(super) const LOCKED: [u16; 2] = [401, 403];
-
 /// Each status with a page, with an error of JSON-RPC or with nothing, with and without a time to wait.
 pub(super) fn refusals(statuses: &[u16]) -> Vec<HttpError> {
     let page = "<html><body>Bad gateway</body></html>";
@@ -501,19 +499,28 @@ pub(super) fn refusals(statuses: &[u16]) -> Vec<HttpError> {
     all
 }
 
+/// Refusals that ask for a sign-in: 401, and 403 for lack of a scope.
+pub(super) fn locked() -> Vec<HttpError> {
+    let mut all = refusals(&[401, 403]);
+    for refusal in &mut all {
+        refusal.lacks_scope = refusal.status == 403;
+    }
+    all
+}
+
 #[test]
 fn any_response_to_a_resume_waits_or_ends_with_a_reason() {
     for refusal in refusals(&STATUSES) {
         for on in [On::Get, On::Both] {
             let end = match refusal.status {
-                302 | 307 | 408 | 409 | 425 | 429 | 500..=504 => End::Whole,
+                302 | 307 | 403 | 408 | 409 | 425 | 429 | 500..=504 => End::Whole,
                 _ => End::Either,
             };
             let refusal = refusal.clone();
             check(&Fault::Status { on, refusal }, 120_000, end);
         }
     }
-    for status in [409, 429, 500, 502, 503, 504] {
+    for status in [403, 409, 429, 500, 502, 503, 504] {
         for on in [On::Get, On::Both] {
             let refusal = refusal(status, None, None);
             check(&Fault::Status { on, refusal }, HOUR, End::Whole);
@@ -537,7 +544,7 @@ fn check_locked(bench: &mut Bench, words: &str) {
 
 #[test]
 fn a_401_pauses_requests_until_login_and_loses_nothing() {
-    for refusal in refusals(&LOCKED) {
+    for refusal in locked() {
         for on in [On::Get, On::Both] {
             let words = format!("{} on {on:?} {:?}", refusal.status, refusal.server_text);
             let refusal = refusal.clone();
@@ -554,8 +561,7 @@ fn a_401_pauses_requests_until_login_and_loses_nothing() {
 
 #[test]
 fn a_call_that_is_not_let_in_waits_and_goes_out_once() {
-    for mut refusal in refusals(&LOCKED) {
-        refusal.lacks_scope = refusal.status == 403;
+    for refusal in locked() {
         let words = format!("{} {:?}", refusal.status, refusal.server_text);
         let on = On::Post;
         let again = refusal.clone();
@@ -653,8 +659,8 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
     bench.ask(SessionRequest::Cancel(id()));
     bench.secs(1);
     let (cancel, _) = bench.last_post("notifications/cancelled");
-    let denied = refusal(403, None, None);
-    bench.bring(cancel, ExchangeEvent::Refused(Box::new(denied)));
+    let refused = refusal(401, None, None);
+    bench.bring(cancel, ExchangeEvent::Refused(Box::new(refused)));
     bench.secs(1);
     assert_eq!(bench.view().contact, Connectivity::NeedsLogin);
 }

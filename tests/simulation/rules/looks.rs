@@ -1,7 +1,7 @@
 //! Whatever a look at a server task is answered with for a while: the task is followed to its end, at a bounded pace.
 
 use super::{
-    faults::{LOCKED, STATUSES, refusals},
+    faults::{STATUSES, locked, refusals},
     *,
 };
 use crate::simulation::crowd;
@@ -177,7 +177,7 @@ fn any_poll_response_keeps_following_the_task() {
 #[test]
 fn polls_refused_with_401_wait_for_a_login() {
     for kind in [TaskKind::Core, TaskKind::Extension] {
-        for refusal in refusals(&LOCKED) {
+        for refusal in locked() {
             let words = format!("{kind:?} {refusal:?}");
             let (mut bench, mut poll_server) = poll_server(kind, refusal);
             poll_server.serve(&mut bench, 8 * 3_600_000);

@@ -392,7 +392,7 @@ enum Fate {
     Cut,
     /// No head comes before the connection breaks.
     Reset,
-    Busy,
+    Refused(u16),
     /// Nothing comes at all.
     Silent,
 }
@@ -439,7 +439,7 @@ fn storm(fate: Fate, pace: u64, hops: u32) -> (usize, Vec<usize>) {
                 Fate::Taken => vec![opened, ExchangeEvent::Ended],
                 Fate::Cut => vec![opened, ExchangeEvent::Broken { why: reset }],
                 Fate::Reset => vec![ExchangeEvent::NoAnswer { why: reset }],
-                Fate::Busy => vec![refused(503)],
+                Fate::Refused(status) => vec![refused(status)],
                 Fate::Silent => vec![],
             };
             for arrival in arrivals {
@@ -456,7 +456,8 @@ fn a_question_storm_makes_under_1000_requests_per_hour() {
         (Fate::Taken, 1),
         (Fate::Cut, 2),
         (Fate::Reset, 80),
-        (Fate::Busy, 80),
+        (Fate::Refused(403), 80),
+        (Fate::Refused(503), 80),
         (Fate::Silent, 80),
     ] {
         for hops in [0, 3] {

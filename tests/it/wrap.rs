@@ -357,6 +357,19 @@ fn no_server_gets_the_secret_of_another() {
 }
 
 #[test]
+fn two_headers_never_share_a_variable() {
+    let home = Home::new();
+    let entry = r#"{"mcpServers": {"lab": {"url": "https://lab.example/mcp", "headers": {"Authorization": "Bearer secret-a", "X-Token": "secret-b"}}}}"#;
+    let file = home.write(".claude.json", entry);
+    let ran = home.run(&["wrap", "claude-code", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let wrapped = read(&file);
+    for passed in [r#""LAB_TOKEN":"secret-a""#, r#""LAB_TOKEN_":"secret-b""#] {
+        assert!(wrapped.contains(passed), "{wrapped}");
+    }
+}
+
+#[test]
 fn no_project_gets_the_secret_of_another() {
     let home = Home::new();
     let server = |secret: &str| {

@@ -276,7 +276,11 @@ impl<'e> EntryReader<'e> {
                 return Err(SkipReason::malformed(what, problem));
             }
             self.unset.truncate(noted);
-            let variable = variable_for(self.name, header);
+            let mut variable = variable_for(self.name, header);
+            // `X-Token` and `Authorization` give the same name.
+            while self.unset.iter().any(|unset| unset.name == variable) {
+                variable.push('_');
+            }
             let scheme = scheme_of(value);
             let secret = value.strip_prefix(scheme).unwrap_or_default();
             self.leave_out(&what, &variable, secret);

@@ -124,7 +124,7 @@ pub(crate) enum TypedLineError {
     },
     /// It has a whole number that JSON libraries would round.
     #[error(
-        "{0} contains a whole number that doesn't fit in 64 bits and would be rounded; pass it in --args, which is sent as written"
+        "{0} contains a whole number that doesn't fit in 64 bits and would be rounded; use `longhaul call` with --args"
     )]
     TooLarge(String),
     /// A flag that only the command line has.

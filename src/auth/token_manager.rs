@@ -327,7 +327,7 @@ impl TokenManager {
         };
         match noted.await {
             Ok(true) => format!(
-                "the server asks for the scope {shown}, which this sign-in already has; contact its operator"
+                "the server asks for the scope {shown}, which this sign-in already has; contact the server's operator"
             ),
             Ok(false) => {
                 format!("the server also requires the scope {shown}; sign in again to request it")

@@ -12,7 +12,7 @@ pub(super) fn dialog(state: &State, tasks: &[TaskId]) -> Dialog {
         1 => ("Cancel?".to_owned(), "yes, cancel it".to_owned()),
         count => (
             format!("Cancel {count} tasks?"),
-            format!("yes, cancel all {count}"),
+            format!("yes, cancel {count} tasks"),
         ),
     };
     let items = vec![

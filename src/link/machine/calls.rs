@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The notice on a checkpoint that another client started.
-const TAKEN_OVER: &str = "imported; longhaul polls the server's list until it stops";
+const TAKEN_OVER: &str = "imported; longhaul polls the server's checkpoint list and continues the task once its work there has stopped";
 
 /// How a call is made.
 struct CallPlan {

@@ -90,7 +90,7 @@ pub(super) fn adopt_checkpoints(
     }
     if offers.is_empty() {
         let message = format!(
-            "nothing to import: {} lists no such unfinished tasks that this session doesn't already have",
+            "nothing to import: {} lists no matching unfinished tasks that are new to this session",
             server.name
         );
         context.info(&message);

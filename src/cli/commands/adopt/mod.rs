@@ -43,9 +43,8 @@ pub(in crate::cli) fn adopt(context: &mut Context<'_>, adopt: &AdoptArgs) -> Cli
             _ => Vec::new(),
         };
         if ids.is_empty() {
-            let message = format!(
-                "nothing to import: {name} lists no tasks that this session doesn't already have"
-            );
+            let message =
+                format!("nothing to import: {name} lists no tasks that are new to this session");
             context.info(&message);
         }
         report_adopted(context, &mut reader, &ids)

@@ -44,7 +44,7 @@ use clap::Parser as _;
 #[doc(hidden)]
 pub use self::client_state::{ClientState, ClientTask};
 use self::{
-    args::{Cli, CliCommand, SessionsCommand},
+    args::{Cli, CliCommand},
     environment::logins,
     terminal::Terminal,
 };
@@ -59,7 +59,6 @@ use self::{
 use crate::{
     cli::{error::StdoutLoss, server_args::ServersCommand},
     config,
-    domain::ControlKind,
     engine::Clock,
     store::{Paths, StoreError, is_session_name, survive_file_size_limit},
     term::{guard, interruptible::InterruptibleWriter},
@@ -204,7 +203,7 @@ fn run_command(
     startup_errors: Vec<String>,
 ) -> CliResult {
     context.complete_suggestions();
-    let outcome = carry_out(&mut context, command, host, startup_errors);
+    let outcome = commands::carry_out(&mut context, command, host, startup_errors);
     outcome.map_err(|error| match error {
         CliError::Message { code, text } => CliError::Message {
             code,
@@ -212,64 +211,6 @@ fn run_command(
         },
         other @ CliError::StdoutUnread(_) => other,
     })
-}
-
-fn carry_out(
-    context: &mut Context<'_>,
-    command: Option<CliCommand>,
-    host: Option<&str>,
-    startup_errors: Vec<String>,
-) -> CliResult {
-    use commands::{control::control, servers};
-    let Some(command) = command else {
-        return screen::open(context, None, host);
-    };
-    match command {
-        CliCommand::Attach { id } => screen::open(context, id.as_deref(), host),
-        #[cfg(feature = "demo")]
-        CliCommand::Demo(demo) => commands::demo::run(context, &demo),
-        CliCommand::Tools => commands::tools::tools(context),
-        CliCommand::Call(call) => commands::call::call(context, call),
-        CliCommand::Again(again) => commands::call::again(context, again),
-        CliCommand::Ls(ls) => commands::ls::ls(context, &ls),
-        CliCommand::Show { id } => commands::show::show(context, &id),
-        CliCommand::Result(result) => commands::result::result(context, &result),
-        CliCommand::Logs(logs) => commands::logs::logs(context, &logs),
-        CliCommand::Watch { id, new } => commands::watch::watch(context, &id, new),
-        CliCommand::Wait(wait) => commands::wait::wait(context, &wait),
-        CliCommand::Pause(which) => control(context, ControlKind::Pausing, &which),
-        CliCommand::Resume(which) => control(context, ControlKind::Resuming, &which),
-        CliCommand::Cancel(which) => control(context, ControlKind::Cancelling, &which),
-        CliCommand::Answer(args) => commands::answer::answer(context, &args),
-        CliCommand::Adopt(args) => commands::adopt::adopt(context, &args),
-        CliCommand::Edit(edit) => commands::edit::edit(context, edit),
-        CliCommand::Rm(rm) => commands::remove::rm(context, &rm),
-        CliCommand::Clean(clean) => commands::remove::clean(context, &clean),
-        CliCommand::Servers { command } => match command {
-            ServersCommand::List => servers::list::list(context),
-            ServersCommand::Add(add) => servers::add::add(context, &add),
-            ServersCommand::Remove(remove) => servers::remove::remove(context, &remove),
-            ServersCommand::Test { name } => servers::test::test(context, name.as_deref()),
-            ServersCommand::Import(import) => servers::import::import(context, &import),
-            ServersCommand::Approve(approve) => servers::approve::approve(context, &approve),
-        },
-        CliCommand::Doctor => commands::doctor::doctor(context, startup_errors),
-        CliCommand::Export(which) => commands::export::export(context, &which),
-        CliCommand::Trace(args) => commands::trace::trace(context, &args),
-        CliCommand::Sessions { command } => match command {
-            SessionsCommand::List => commands::sessions::list(context),
-            SessionsCommand::Rm(remove) => commands::sessions::remove(context, &remove),
-        },
-        CliCommand::Completions { shell } => commands::manual::completions(context, shell),
-        CliCommand::Man(man) => commands::manual::man(context, &man),
-        CliCommand::Login(args) => commands::login::login(context, &args),
-        CliCommand::Logout { at } => commands::login::logout(context, at.as_deref()),
-        CliCommand::Keeper { command } => commands::keeper::keeper(context, &command),
-        CliCommand::Proxy(args) => commands::proxy::proxy(context, &args),
-        CliCommand::Wrap(args) => commands::wrap::wrap(context, &args),
-        CliCommand::Unwrap(args) => commands::wrap::unwrap(context, &args),
-        CliCommand::Paths => commands::paths::paths(context),
-    }
 }
 
 /// Whether a command runs although the configuration file is missing, because it creates or does not use that file.

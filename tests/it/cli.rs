@@ -1,4 +1,4 @@
-//! The command line as scripts and people use it: the real binary, real files, real HTTP (design.md 5, 6 and promises).
+//! The command line as scripts and people use it: the real binary, real files, real HTTP.
 #![cfg(feature = "demo")]
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: nothing lost, nothing twice, and a history that is what the server sent (design.md 1.1 to 1.4).
+//! `kill -9` at any moment: nothing lost, nothing twice, and a history that is what the server sent.
 //!
 //! `cargo test` does 15 rounds of the crowd; `LONGHAUL_KILL_ROUNDS=1000 cargo test --test it a_crowd` does more, and
 //! `LONGHAUL_KILL_FIRST=SEED LONGHAUL_KILL_ROUNDS=1` the one that failed.

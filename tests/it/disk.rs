@@ -1,4 +1,4 @@
-//! Disks that fail under the real program, and strangers at the place of its files (design.md 1.4 and 4).
+//! Disks that fail under the real program, and strangers at the place of its files.
 //!
 //! The disk is `tests/it/support/disk.c`, built here and loaded before the C library: it needs no rights, and works
 //! for root as for anybody.

@@ -1,4 +1,4 @@
-//! What an era and a way to come back are worth: one long tool in every way, under every trouble (design.md 5).
+//! What an era and a way to come back are worth: one long tool in every way, under every trouble.
 //!
 //! The real binary, real HTTP through a proxy that breaks it, the demo server and servers written by hand.
 #![cfg(feature = "demo")]
@@ -233,7 +233,7 @@ impl Way {
         matches!(self, Self::CheckpointOnStream | Self::CheckpointOnCall)
     }
 
-    /// The table of design.md 5: what leaving is.
+    /// What leaving is (docs/recovery.md).
     fn price(self) -> &'static str {
         match self {
             // A server that was not seen to keep a task over its sessions may end it with them.
@@ -244,7 +244,7 @@ impl Way {
         }
     }
 
-    /// The table of design.md 5: the status at the end, and words of its reason.
+    /// The status at the end, and words of its reason.
     fn outcome(self, trouble: Trouble) -> (&'static str, &'static str) {
         match (self, trouble) {
             (Self::ModernCall, _) => (

@@ -1,4 +1,4 @@
-//! Every way out of the program, from every place in it (design.md 1.9): the terminal is as before, the session is saved,
+//! Every way out of the program, from every place in it: the terminal is as before, the session is saved,
 //! and nothing is left running.
 #![cfg(feature = "demo")]
 #![expect(

@@ -1,4 +1,4 @@
-//! A server without measure (design.md 1.8): endless lines and bodies, packed ones, floods of requests, pages in circles,
+//! A server without measure: endless lines and bodies, packed ones, floods of requests, pages in circles,
 //! nonsense for numbers. Nothing grows without bound, nothing stands still, and what was left out is told.
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The whole program against a server that means harm (design.md 1.8): what it sends reaches no terminal as anything but
+//! The whole program against a server that means harm: what it sends reaches no terminal as anything but
 //! words, whatever way out it takes, and what is taken away leaves a mark.
 #![expect(
     clippy::unwrap_used,

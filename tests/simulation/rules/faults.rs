@@ -480,7 +480,7 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
     }
 }
 
-/// The statuses of `protocol.md` 10 that refuse, and some between; [`locked`] ones only a person can get past.
+/// The statuses that a server or a gateway may refuse with; [`locked`] ones only a person can get past.
 pub(super) const STATUSES: [u16; 19] = [
     302, 307, 400, 403, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
 ];

@@ -66,11 +66,8 @@ fn update_task(state: &mut State, view: Arc<TaskView>) -> Option<(Group, Status)
         let old = Arc::clone(&task_row.view);
         let was_restored = matches!(old.contact, Connectivity::Unwatched { .. });
         task_row.update(view, now);
-        if was_restored
-            && task_row.listed_group != task_row.group()
-            && task_row.settled_at.is_some()
-        {
-            // It ended before this screen opened, so its row need not stay in place until the user sees it.
+        if was_restored && task_row.listed_group != task_row.group() {
+            // Until now its row showed only what was saved, so it need not stay in place.
             task_row.settled_at = None;
             task_row.listed_group = task_row.group();
             state.list.refresh.is_order_stale = true;

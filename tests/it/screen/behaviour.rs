@@ -1194,9 +1194,14 @@ fn restored_rows_are_marked_unconfirmed() {
     });
     assert!(screen.draw().contains("running?"));
     assert!(screen.draw().contains("Saved at 06:51:55."));
-    news(&mut screen, morning().remove(3));
+    let mut view = morning().remove(3);
+    view.contact = Connectivity::NeedsLogin;
+    news(&mut screen, view);
     assert!(!screen.draw().contains("running?"));
     assert!(!screen.draw().contains("Saved at"));
+    // The first report may move even the row under the cursor.
+    let task_row = screen.state.tasks.get(&id("q7m2xk")).unwrap();
+    assert_eq!(task_row.listed_group, Group::NeedsYou);
 }
 
 #[test]

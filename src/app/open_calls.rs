@@ -1,6 +1,6 @@
 //! The calls that have not ended, by what a cut would do to them, and what the screen says about quitting.
 
-use crate::domain::{CutOutcome, IfCut, SessionDriver, TaskId, text};
+use crate::domain::{CutOutcome, IfCut, SessionDriver, TaskId, Wall, text};
 
 use super::{Action, ExitNote, State};
 
@@ -64,14 +64,9 @@ fn outcomes(state: &State) -> Option<String> {
         let count = text::grouped(ids.len());
         parts.push(format!("{count} LOST ({})", text::first_of(&ids, 3)));
     }
-    if let Some((until, _)) = totals.likely.first() {
+    if !totals.likely.is_empty() {
         let count = text::grouped(totals.likely.len());
-        let until = match (until.0, totals.likely.len()) {
-            (i64::MAX, _) => String::new(),
-            (_, 1) => format!(" until about {}", state.clock_day(*until)),
-            _ => format!(" (1 only until about {})", state.clock_day(*until)),
-        };
-        parts.push(format!("{count} likely resumable{until}"));
+        parts.push(format!("{count} likely resumable{}", likely_until(state)));
     }
     if totals.pauses > 0 {
         parts.push(format!("{} paused", text::grouped(totals.pauses)));
@@ -81,6 +76,24 @@ fn outcomes(state: &State) -> Option<String> {
         parts.push(format!("{count} {}", continues(totals.continues)));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Until when calls are likely resumable, if any of them have a limit.
+fn likely_until(state: &State) -> String {
+    let likely = &state.totals.by_outcome.likely;
+    let times = likely.iter().map(|(until, _)| *until);
+    let limited: Vec<Wall> = times.take_while(|it| it.0 < i64::MAX).collect();
+    let (Some(first), Some(last)) = (limited.first(), limited.last()) else {
+        return String::new();
+    };
+    let [until, latest] = [first, last].map(|at| state.clock_day(*at));
+    let later = if until == latest { "" } else { " or later" };
+    if limited.len() == likely.len() {
+        format!(" until about {until}{later}")
+    } else {
+        let count = text::grouped(limited.len());
+        format!(" ({count} only until about {until}{later})")
+    }
 }
 
 /// With a keeper, open calls stay in the background, whether they run, are paused or wait for an answer.

@@ -1950,6 +1950,42 @@ fn an_unknown_task_shows_no_leave_impact() {
 }
 
 #[test]
+fn counts_the_calls_that_are_resumable_for_a_limited_time() {
+    let mut screen = Screen::new(WIDE, colour());
+    screen.state.setup.is_demo = true;
+    let minute = |at: i64| Some(Wall(NOW + at * MINUTE));
+    for (name, until, words) in [
+        (
+            "aaaaa1",
+            minute(28),
+            "1 likely resumable until about Fri 07:20",
+        ),
+        (
+            "aaaaa2",
+            minute(28),
+            "2 likely resumable until about Fri 07:20",
+        ),
+        (
+            "aaaaa3",
+            minute(40),
+            "3 likely resumable until about Fri 07:20 or later",
+        ),
+        (
+            "aaaaa4",
+            None,
+            "4 likely resumable (3 only until about Fri 07:20 or later)",
+        ),
+    ] {
+        let mut view = morning().remove(4);
+        view.task.id = id(name);
+        view.if_cut.as_mut().unwrap().until = until;
+        news(&mut screen, view);
+        let drawn = screen.draw();
+        assert!(drawn.contains(&format!("quit: {words}")), "{drawn}");
+    }
+}
+
+#[test]
 fn does_not_assume_a_dead_driver_continues() {
     let mut screen = Screen::morning(WIDE, colour());
     screen.event(Event::Session(SessionEvent::Driver(SessionDriver {

@@ -188,6 +188,9 @@ pub enum UnknownReason {
     /// A server or proxy responded to the call with this HTTP status; the tool may have run.
     #[error("the server answered the call with HTTP {0}; the tool may have run")]
     HttpStatus(u16),
+    /// The call was answered with a body of this media type, such as a page.
+    #[error("the server answered the call with {:.60}, not MCP; the tool may have run", text::clean_line(.0))]
+    NotMcp(String),
     /// The call was answered with JSON or text that isn't its response.
     #[error("the server answered the call with {}; the tool may have run", if *is_json { "JSON that isn't its response" } else { "text that isn't JSON" })]
     BadResponse {

@@ -145,6 +145,7 @@ pub(crate) fn unknown(window: &UnknownReason) -> String {
         UnknownReason::NoIds => "no event ids".to_owned(),
         UnknownReason::NoReplay => "can't be resumed".to_owned(),
         UnknownReason::HttpStatus(status) => format!("HTTP {status}"),
+        UnknownReason::NotMcp(media) => format!("{:.60}, not MCP", text::clean_line(media)),
         UnknownReason::BadResponse { .. } => "bad response".to_owned(),
         UnknownReason::BeforeTaskId => "may still be running".to_owned(),
         UnknownReason::NoCheckpoint => "no checkpoint".to_owned(),

@@ -327,7 +327,7 @@ fn truth(
                     is_modern && server.task_host.behavior.may_make_tasks()
                 }
                 // Nobody can know what a page in place of the response means.
-                UnknownReason::HttpStatus(_) => {
+                UnknownReason::HttpStatus(_) | UnknownReason::NotMcp(_) => {
                     let id = Value::from(attempt.request_id.as_str()).to_string();
                     server.intercepted_ids.contains(&id)
                 }

@@ -1350,17 +1350,22 @@ fn a_repeated_call_has_not_started_before_the_first_is_saved() {
 
 #[test]
 fn a_call_that_is_taken_and_not_answered_may_have_run() {
-    let mut bench = Bench::known();
-    bench.start("steps", Limits::default());
-    let (call, _) = bench.last_post("tools/call");
-    let taken = ExchangeEvent::Opened {
-        body: Body::Empty(202),
-        session: None,
-    };
-    bench.bring(call, taken);
-    bench.secs(1);
-    let unknown = Status::Unknown(UnknownReason::HttpStatus(202));
-    assert_eq!(bench.saved().status, unknown);
+    let media = Some("text/html".to_owned());
+    for (body, words) in [
+        (Body::Empty(202), "with HTTP 202;"),
+        (Body::Other { media }, "with text/html, not MCP;"),
+    ] {
+        let mut bench = Bench::known();
+        bench.start("steps", Limits::default());
+        let (call, _) = bench.last_post("tools/call");
+        let session = None;
+        bench.bring(call, ExchangeEvent::Opened { body, session });
+        bench.secs(1);
+        let Status::Unknown(reason) = bench.saved().status else {
+            panic!("{:?}", bench.status());
+        };
+        assert!(reason.to_string().contains(words), "{reason}");
+    }
 }
 
 #[test]

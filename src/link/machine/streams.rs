@@ -52,14 +52,16 @@ impl Link {
                 self.cancel_again(id);
             }
             StreamState::Calling(_) => {
-                if let Some(came) = NoResponse::of_body(body) {
+                let came = NoResponse::of_body(body);
+                if let Some(came) = &came {
                     active.notice(now, came.to_string());
                 }
-                let status = match body {
-                    Body::Empty(status) => *status,
-                    _ => 200,
+                let reason = match (came, body) {
+                    (Some(NoResponse::Other(media)), _) => UnknownReason::NotMcp(media),
+                    (_, Body::Empty(status)) => UnknownReason::HttpStatus(*status),
+                    _ => UnknownReason::HttpStatus(200),
                 };
-                self.out_of_stream(id, Status::Unknown(UnknownReason::HttpStatus(status)));
+                self.out_of_stream(id, Status::Unknown(reason));
             }
             StreamState::Asking { is_probe, .. } if is_stream => {
                 active.stream = StreamState::open(exchange, true, now.mono);

@@ -31,7 +31,10 @@ pub(super) fn no_response(error: &reqwest::Error, host: &str, has_roots: bool) -
             rustls::Error::InvalidMessage(_) => ExchangeEvent::not_sent(
                 "the server does not use TLS on this port; should the URL start with http://?",
             ),
-            other => ExchangeEvent::not_sent(format!("the TLS handshake failed ({other})")),
+            other => {
+                let why = in_words(&other.to_string());
+                ExchangeEvent::not_sent(format!("the TLS handshake failed ({why})"))
+            }
         };
     }
     if error.is_dns() {
@@ -83,13 +86,46 @@ fn certificate_error(reason: &CertificateError, has_roots: bool) -> String {
         CertificateError::UnknownIssuer => {
             "this system does not trust the issuer of its certificate".to_owned()
         }
-        // It may list every name that the certificate is for.
-        other => {
-            let why = other.to_string();
-            let why = text::truncate(&why, 200);
-            format!("its certificate was not accepted ({why})")
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired".to_owned()
         }
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            // Each is written as `DnsName("lab.example")`.
+            let names = presented.iter().filter_map(|it| it.split_once('('));
+            let names: Vec<_> = names
+                .map(|(_, name)| name.trim_matches(['"', ')']))
+                .collect();
+            let only = match names.as_slice() {
+                [] => String::new(),
+                names => format!(", only for {}", text::first_of(names, 3)),
+            };
+            let message = format!("its certificate is not valid for {}{only}", expected.to_str());
+            text::truncate(&message, 300).into_owned()
+        }
+        CertificateError::Other(other) => match other.to_string() {
+            // Its type is webpki's, which is not a direct dependency. Only the message depends on its text.
+            name if name == "CaUsedAsEndEntity" => "its certificate is a CA certificate; create one for the server itself, with openssl's `-addext basicConstraints=critical,CA:FALSE`".to_owned(),
+            name => format!("its certificate was not accepted ({})", in_words(&name)),
+        },
+        other => format!("its certificate was not accepted ({})", in_words(&other.to_string())),
     }
+}
+
+/// An error of rustls, with the names of its types split into words: `HandshakeFailure` becomes `handshake failure`.
+fn in_words(error: &str) -> String {
+    // What follows are the fields of a type.
+    let error = error.split(" {").next().unwrap_or_default();
+    let mut words = String::new();
+    for letter in error.chars() {
+        if letter.is_ascii_uppercase() && words.ends_with(|it: char| it.is_ascii_lowercase()) {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    text::truncate(&words, 200).into_owned()
 }
 
 fn io_message(kind: io::ErrorKind) -> Option<&'static str> {

@@ -701,7 +701,7 @@ fn sends_nothing_to_a_server_with_an_untrusted_certificate() {
         (
             "https://evil.test/mcp",
             &trusted,
-            "certificate not valid for name",
+            "its certificate is not valid for evil.test",
         ),
     ] {
         let state = tempfile::tempdir().unwrap();

@@ -105,10 +105,10 @@ fn certificate_error(reason: &CertificateError, has_roots: bool) -> String {
             let message = format!("its certificate is not valid for {}{only}", expected.to_str());
             text::truncate(&message, 300).into_owned()
         }
-        CertificateError::Other(other) => match other.to_string() {
+        CertificateError::Other(other) => match other.to_string().as_str() {
             // Its type is webpki's, which is not a direct dependency. Only the message depends on its text.
-            name if name == "CaUsedAsEndEntity" => "its certificate is a CA certificate; create one for the server itself, with openssl's `-addext basicConstraints=critical,CA:FALSE`".to_owned(),
-            name => format!("its certificate was not accepted ({})", in_words(&name)),
+            "CaUsedAsEndEntity" => "its certificate is a CA certificate; create one for the server itself, with openssl's `-addext basicConstraints=critical,CA:FALSE`".to_owned(),
+            name => format!("its certificate was not accepted ({})", in_words(name)),
         },
         other => format!("its certificate was not accepted ({})", in_words(&other.to_string())),
     }

@@ -178,8 +178,8 @@ impl PendingSignIn {
     /// Waits for the user to approve in the browser, then gets the tokens and saves them.
     ///
     /// # Errors
-    /// [`AuthError::TimedOut`], [`AuthError::Denied`], [`AuthError::Untrusted`], [`AuthError::Unreachable`], and
-    /// [`AuthError::Store`] if the tokens can't be saved.
+    /// [`AuthError::TimedOut`], [`AuthError::Denied`], [`AuthError::Untrusted`], [`AuthError::Unreachable`],
+    /// [`AuthError::Unavailable`], and [`AuthError::Store`] if the tokens can't be saved.
     pub async fn finish(self) -> Result<Login, AuthError> {
         let expected = ExpectedCallback {
             state: &self.state,
@@ -207,10 +207,14 @@ impl PendingSignIn {
         )
         .await
         .map_err(|error| match error {
-            TokenError::Transient(why) => AuthError::Unreachable {
+            TokenError::Unreachable(why) => AuthError::Unreachable {
                 host: host(&self.auth_server.token_endpoint),
                 why,
             },
+            TokenError::Transient(why) => AuthError::Unavailable(format!(
+                "{} did not issue a token ({why})",
+                excerpt(&self.auth_server.issuer)
+            )),
             TokenError::Denied(why) | TokenError::Revoked(why) => AuthError::Denied(format!(
                 "{} did not issue a token ({why}); sign in again",
                 excerpt(&self.auth_server.issuer)

@@ -44,6 +44,9 @@ pub enum AuthError {
         /// The network error.
         why: String,
     },
+    /// The authorization server answered that it can't help now; a retry may succeed.
+    #[error("{0}; try again later")]
+    Unavailable(String),
     /// The sign-in can't begin: the server needs none, the user's options are wrong, or this system provides no random
     /// numbers or no local port.
     #[error("{0}")]

@@ -264,7 +264,18 @@ impl TokenManager {
         };
         if let Some(refresh) = refresh {
             if locked(&refresher.cache).has_expired((refresher.now)()) {
-                refresh.await?;
+                let renewed = refresh.await;
+                // If the issuer denies a refresh, the server's answer to the old token asks for a sign-in.
+                let is_denied = matches!(
+                    renewed,
+                    Err(RefreshError::NotIssued {
+                        is_passing: false,
+                        ..
+                    })
+                );
+                if !is_denied {
+                    renewed?;
+                }
             } else if let Ok(Err(error)) = tokio::time::timeout(REFRESH_WAIT, refresh).await {
                 tracing::warn!(%error, "could not refresh the token");
             }
@@ -431,7 +442,7 @@ impl Refresher {
         )
         .await;
         let mut cache = locked(&self.cache);
-        let is_passing = matches!(response, Err(TokenError::Transient(_)));
+        let is_passing = !matches!(response, Err(TokenError::Denied(_)));
         match response {
             Ok(tokens) => {
                 login.access = Some(tokens.access);
@@ -442,7 +453,9 @@ impl Refresher {
                 cache.refreshed_at = Some((self.now)());
                 tracing::info!(server = %self.name, "refreshed the token");
             }
-            Err(TokenError::Transient(why) | TokenError::Denied(why)) => {
+            Err(
+                TokenError::Unreachable(why) | TokenError::Transient(why) | TokenError::Denied(why),
+            ) => {
                 return Err(RefreshError::NotIssued {
                     server: self.name.clone(),
                     issuer: super::host(&login.token_endpoint),

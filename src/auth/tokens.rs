@@ -42,6 +42,8 @@ pub(super) struct Tokens {
 /// Why there are no tokens, as a message.
 #[derive(Debug)]
 pub(super) enum TokenError {
+    /// No response; a retry may succeed.
+    Unreachable(String),
     /// A retry may succeed.
     Transient(String),
     /// The issuer denied this request, but the grant may still be valid.
@@ -109,22 +111,23 @@ pub(super) async fn request_tokens(
         .map(|(_, value)| (*value).to_owned())
         .chain(client.secret.iter().map(|secret| secret.text().to_owned()))
         .collect();
-    let response = post(fetcher, endpoint, client, fields).await.map_err(
-        |(FetchError::Transient(why) | FetchError::Permanent(why))| TokenError::Transient(why),
-    )?;
-    if !(200..300).contains(&response.status) {
+    let response = post(fetcher, endpoint, client, fields).await;
+    let response = response.map_err(|error| match error {
+        FetchError::Transient(why) => TokenError::Unreachable(why),
+        FetchError::Permanent(why) => TokenError::Transient(why),
+    })?;
+    let is_success = (200..300).contains(&response.status);
+    let tokens = serde_json::from_slice::<TokenResponse>(&response.body);
+    let Some(tokens) = tokens.ok().filter(|_| is_success) else {
+        // Some issuers report errors with a status of success.
         let (error, message) = oauth_error_in(&response, &sent_secrets);
         return Err(token_error(response.status, error.as_deref(), message));
-    }
-    let tokens: TokenResponse = serde_json::from_slice(&response.body)
-        .map_err(|_| TokenError::Transient("the response contains no token".to_owned()))?;
+    };
     if let Some(kind) = tokens.token_type.as_str()
         && !kind.eq_ignore_ascii_case("bearer")
     {
         let kind = excerpt(kind);
-        return Err(TokenError::Transient(format!(
-            "unsupported token type {kind}"
-        )));
+        return Err(TokenError::Denied(format!("unsupported token type {kind}")));
     }
     let is_sendable = |secret: &Secret| {
         let text = secret.text();
@@ -132,7 +135,7 @@ pub(super) async fn request_tokens(
     };
     if !is_sendable(&tokens.access_token) {
         let why = "the token has characters that a header can't carry";
-        return Err(TokenError::Transient(why.to_owned()));
+        return Err(TokenError::Denied(why.to_owned()));
     }
     // A lifetime of 0 is treated as unknown.
     let lifetime = seconds_from(&tokens.expires_in).filter(|seconds| *seconds > 0);
@@ -174,11 +177,16 @@ pub(super) async fn knows_client(
 fn token_error(status: u16, error: Option<&str>, message: String) -> TokenError {
     // Only the issuer's own error ends a login, not the page of a proxy.
     match (status, error) {
-        (400 | 401, Some("invalid_grant" | "invalid_client" | "unauthorized_client")) => {
-            TokenError::Revoked(message)
+        (408 | 425 | 429, _)
+        | (_, Some("temporarily_unavailable" | "server_error" | "slow_down")) => {
+            TokenError::Transient(message)
         }
-        (408 | 425 | 429, _) => TokenError::Transient(message),
-        (400..=499, Some(_)) => TokenError::Denied(message),
+        (
+            200..=299 | 400 | 401,
+            Some("invalid_grant" | "invalid_client" | "unauthorized_client"),
+        ) => TokenError::Revoked(message),
+        (200..=299 | 400..=499, Some(_)) => TokenError::Denied(message),
+        (200..=299, None) => TokenError::Transient("the response contains no token".to_owned()),
         _ => TokenError::Transient(message),
     }
 }
@@ -313,12 +321,17 @@ mod tests {
             (404, "not_found", "denied"),
             (429, "invalid_grant", "transient"),
             (503, "invalid_grant", "transient"),
+            (400, "temporarily_unavailable", "transient"),
+            (200, "slow_down", "transient"),
+            (200, "invalid_grant", "revoked"),
+            (200, "bad_refresh_token", "denied"),
         ] {
             let response = refreshed(status, &format!(r#"{{"error":"{error}"}}"#)).await;
             let kind = match response.unwrap_err() {
                 TokenError::Revoked(_) => "revoked",
                 TokenError::Denied(_) => "denied",
                 TokenError::Transient(_) => "transient",
+                TokenError::Unreachable(_) => "unreachable",
             };
             assert_eq!(kind, expected, "{status} {error}");
         }

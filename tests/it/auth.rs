@@ -93,6 +93,8 @@ struct Known {
     undescribed: Option<u16>,
     reads_documents: bool,
     is_refusing_refreshes: bool,
+    /// What the token endpoint answers instead of tokens.
+    token_answer: Option<(u16, Value)>,
     // What was given out.
     codes: BTreeMap<String, BTreeMap<String, String>>,
     used_codes: BTreeSet<String>,
@@ -248,6 +250,10 @@ async fn issue(State(world): State<World>, uri: Uri, headers: HeaderMap, body: S
             let authorization = headers.get("authorization");
             let authorization = authorization.map(|it| it.to_str().unwrap().to_owned());
             known.grants.push((form.clone(), authorization));
+            if let Some((status, answer)) = &known.token_answer {
+                let status = StatusCode::from_u16(*status).unwrap();
+                return (status, answer.to_string()).into_response();
+            }
             match grant(known, &form) {
                 Ok(tokens) => json_of(&tokens),
                 Err(error) => (
@@ -727,6 +733,36 @@ fn replaces_a_rejected_token_once_and_repeats_the_request() {
     let ran = env.run(&["-s", &url, "call", "quick"]);
     assert_eq!(ran.code, Some(3), "{ran:#?}");
     assert_eq!(world.change(|known| known.grants.len()), 3);
+}
+
+#[test]
+fn an_error_with_a_status_of_success_asks_for_a_sign_in() {
+    let (world, env) = (World::new(), LoginEnv::new());
+    let url = world.url();
+    let dpop = json!({"access_token": "x", "token_type": "DPoP"});
+    for (status, answer, code, words) in [
+        (200, json!({"error": "access_denied"}), 3, "access_denied"),
+        (200, dpop, 3, "token type DPoP"),
+        (429, json!({}), 4, "HTTP 429"),
+    ] {
+        world.change(|known| known.token_answer = Some((status, answer)));
+        let ran = env.sign_in(&["login", &url]);
+        assert_eq!(ran.code, Some(code), "{ran:#?}");
+        assert!(ran.err.contains(words), "{ran:#?}");
+        assert!(!ran.err.contains("could not reach"), "{ran:#?}");
+    }
+    world.change(|known| known.token_answer = None);
+    assert_eq!(env.sign_in(&["login", &url]).code, Some(0));
+    env.change_login(&url, |login| {
+        (login["refresh_at"], login["expires_at"]) = (json!(1), json!(1));
+    });
+    world.change(|known| {
+        known.live.clear();
+        known.token_answer = Some((200, json!({"error": "bad_refresh_token"})));
+    });
+    let ran = env.run(&["-s", &url, "call", "quick"]);
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(ran.err.contains("bad_refresh_token"), "{ran:#?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::{
 impl From<AuthError> for CliError {
     fn from(error: AuthError) -> Self {
         let code = match &error {
-            AuthError::Unreachable { .. } => code::UNREACHABLE,
+            AuthError::Unreachable { .. } | AuthError::Unavailable(_) => code::UNREACHABLE,
             AuthError::Refused(_) => code::REFUSED,
             AuthError::Untrusted(_) | AuthError::Denied(_) => code::NEEDS_LOGIN,
             AuthError::TimedOut => code::TIMED_OUT,

@@ -47,7 +47,7 @@ impl Driver<'_> {
                 Ok(begun) => begun,
                 Err(error) => {
                     let refused = match error {
-                        AuthError::Unreachable { .. } => {
+                        AuthError::Unreachable { .. } | AuthError::Unavailable(_) => {
                             RequestError::Unreachable(error.to_string())
                         }
                         _ => RequestError::Usage(error.to_string()),

@@ -3,6 +3,7 @@
 //! Sources: RFC 9728; RFC 8414; OpenID Connect Discovery 1.0, section 4; MCP 2026-07-28, basic/authorization.
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 use url::Url;
 
 use super::{AuthError, check_url, excerpt, host};
@@ -15,31 +16,29 @@ use crate::{
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":"sign-in","method":"ping"}"#;
 
 /// Protected resource metadata (RFC 9728, section 2).
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct ResourceMetadata {
     resource: Option<String>,
-    authorization_servers: Vec<String>,
-    scopes_supported: Vec<String>,
+    // Optional: Go servers write an empty list as null.
+    authorization_servers: Option<Vec<String>>,
+    scopes_supported: Option<Vec<String>>,
 }
 
 /// Authorization server metadata (RFC 8414, section 2).
 #[derive(Debug, Deserialize)]
 struct IssuerMetadata {
+    // Other JSON documents have none.
+    #[serde(default)]
     issuer: String,
     authorization_endpoint: Option<String>,
     token_endpoint: Option<String>,
     registration_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
-    #[serde(default)]
-    code_challenge_methods_supported: Vec<String>,
+    code_challenge_methods_supported: Option<Vec<String>>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    #[serde(default)]
-    scopes_supported: Vec<String>,
-    #[serde(default)]
-    authorization_response_iss_parameter_supported: bool,
-    #[serde(default)]
-    client_id_metadata_document_supported: bool,
+    scopes_supported: Option<Vec<String>>,
+    authorization_response_iss_parameter_supported: Option<bool>,
+    client_id_metadata_document_supported: Option<bool>,
 }
 
 /// An authorization server, checked and ready for a sign-in.
@@ -103,7 +102,12 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
             )));
         }
     };
-    let Some(issuer) = resource_metadata.authorization_servers.into_iter().next() else {
+    let Some(issuer) = resource_metadata
+        .authorization_servers
+        .into_iter()
+        .flatten()
+        .next()
+    else {
         return Err(AuthError::Untrusted(format!(
             "the metadata of {} does not name an authorization server",
             host(server)
@@ -116,7 +120,7 @@ pub(super) async fn discover(fetcher: &Fetcher, server: &Url) -> Result<AuthServ
         found,
         resource,
         challenge.scope,
-        &resource_metadata.scopes_supported,
+        &resource_metadata.scopes_supported.unwrap_or_default(),
     )
 }
 
@@ -170,6 +174,7 @@ fn checked(
     if !found
         .code_challenge_methods_supported
         .iter()
+        .flatten()
         .any(|method| method == "S256")
     {
         return Err(AuthError::Untrusted(format!(
@@ -203,9 +208,10 @@ fn checked(
         supports_offline_access: found
             .scopes_supported
             .iter()
+            .flatten()
             .any(|it| it == "offline_access"),
-        sends_iss: found.authorization_response_iss_parameter_supported,
-        supports_client_metadata_url: found.client_id_metadata_document_supported,
+        sends_iss: found.authorization_response_iss_parameter_supported == Some(true),
+        supports_client_metadata_url: found.client_id_metadata_document_supported == Some(true),
         has_metadata: true,
         issuer,
         resource,
@@ -274,8 +280,8 @@ async fn fetch_issuer_metadata(
         let found: Option<IssuerMetadata> = fetch_json(fetcher, &with_path(&url, &path)).await?;
         match found {
             Some(found) if issuers.contains(&found.issuer) => return Ok(Some(found)),
-            Some(found) => other = other.or(Some(found.issuer)),
-            None => {}
+            Some(found) if !found.issuer.is_empty() => other = other.or(Some(found.issuer)),
+            _ => {}
         }
     }
     match other {
@@ -309,8 +315,19 @@ async fn fetch_json<T: DeserializeOwned>(
             host: host(url),
             why: format!("HTTP {}", response.status),
         }),
-        // Some servers answer every path with an HTML page, which counts as no document.
-        200..=299 => Ok(serde_json::from_slice(&response.body).ok()),
+        200..=299 => {
+            // Some servers answer every path with an HTML page, which counts as no document.
+            let Ok(document @ Value::Object(_)) = serde_json::from_slice(&response.body) else {
+                return Ok(None);
+            };
+            T::deserialize(document).map(Some).map_err(|error| {
+                AuthError::Untrusted(format!(
+                    "the metadata of {} is invalid: {}",
+                    host(url),
+                    excerpt(&error.to_string())
+                ))
+            })
+        }
         _ => Ok(None),
     }
 }

@@ -80,7 +80,8 @@ struct Known {
     // What is wrong with the servers.
     claimed_issuer: Option<String>,
     claimed_resource: Option<String>,
-    is_without_pkce: bool,
+    /// What the metadata of the issuer says instead.
+    spoiled: serde_json::Map<String, Value>,
     is_without_resource: bool,
     has_own_state: bool,
     metadata_elsewhere: Option<String>,
@@ -201,12 +202,10 @@ async fn issue(State(world): State<World>, uri: Uri, headers: HeaderMap, body: S
                 "token_endpoint": format!("{issuer}/token"),
                 "revocation_endpoint": format!("{issuer}/revoke"),
                 "scopes_supported": ["tools", "offline_access"],
+                "code_challenge_methods_supported": ["plain", "S256"],
             });
             if known.has_own_state {
                 metadata["authorization_endpoint"] = json!(format!("{issuer}/authorize?state=x"));
-            }
-            if !known.is_without_pkce {
-                metadata["code_challenge_methods_supported"] = json!(["plain", "S256"]);
             }
             if !known.is_without_registration {
                 metadata["registration_endpoint"] = json!(format!("{issuer}/register"));
@@ -216,6 +215,9 @@ async fn issue(State(world): State<World>, uri: Uri, headers: HeaderMap, body: S
             }
             if known.iss.is_some() {
                 metadata["authorization_response_iss_parameter_supported"] = json!(true);
+            }
+            for (key, value) in &known.spoiled {
+                metadata[key] = value.clone();
             }
             json_of(&metadata)
         }
@@ -337,6 +339,9 @@ async fn mcp(
                 "authorization_servers": [known.issuer],
                 "scopes_supported": ["everything"],
             });
+            if let Some(value) = known.spoiled.get("scopes_supported") {
+                metadata["scopes_supported"] = value.clone();
+            }
             if !known.is_without_resource {
                 metadata["resource"] = json!(known.claimed_resource.as_ref().unwrap_or(&own));
             }
@@ -828,7 +833,7 @@ fn registers_anew_where_the_issuer_has_forgotten_the_client() {
 #[test]
 fn sends_nothing_to_servers_with_inconsistent_metadata() {
     type Spoil = fn(&mut Known);
-    let cases: [(&str, Spoil); 8] = [
+    let cases: [(&str, Spoil); 9] = [
         ("does not name its resource", |known| {
             known.is_without_resource = true;
         }),
@@ -838,7 +843,13 @@ fn sends_nothing_to_servers_with_inconsistent_metadata() {
         ("calls itself", |known| {
             known.claimed_issuer = Some(format!("{}/", known.issuer));
         }),
-        ("PKCE", |known| known.is_without_pkce = true),
+        ("PKCE", |known| {
+            let key = "code_challenge_methods_supported".to_owned();
+            known.spoiled.insert(key, Value::Null);
+        }),
+        ("is invalid", |known| {
+            known.spoiled.insert("token_endpoint".to_owned(), json!(7));
+        }),
         ("another resource", |known| {
             known.claimed_resource = Some("https://elsewhere.example/mcp".to_owned());
         }),
@@ -866,6 +877,20 @@ fn sends_nothing_to_servers_with_inconsistent_metadata() {
         });
         assert!(!env.logins().exists(), "{words}");
     }
+}
+
+#[test]
+fn null_in_metadata_counts_as_absent() {
+    let (world, env) = (World::new(), LoginEnv::new());
+    for key in [
+        "scopes_supported",
+        "token_endpoint_auth_methods_supported",
+        "client_id_metadata_document_supported",
+    ] {
+        world.change(|known| known.spoiled.insert(key.to_owned(), Value::Null));
+    }
+    let ran = env.sign_in(&["login", &world.url()]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
 }
 
 #[test]

@@ -311,10 +311,11 @@ async fn fetch_json<T: DeserializeOwned>(
         Err(error) => return Err(AuthError::from_fetch(url, error)),
     };
     match response.status {
-        500.. => Err(AuthError::Unreachable {
-            host: host(url),
-            why: format!("HTTP {}", response.status),
-        }),
+        408 | 425 | 429 | 500.. => Err(AuthError::Unavailable(format!(
+            "could not get the metadata of {} (HTTP {})",
+            host(url),
+            response.status
+        ))),
         200..=299 => {
             // Some servers answer every path with an HTML page, which counts as no document.
             let Ok(document @ Value::Object(_)) = serde_json::from_slice(&response.body) else {

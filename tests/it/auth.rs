@@ -919,7 +919,8 @@ fn signs_in_at_the_origin_of_a_server_without_metadata() {
 #[test]
 fn assumes_no_endpoints_where_metadata_may_exist() {
     type Spoil = fn(&mut Known);
-    let cases: [(&str, Option<i32>, Spoil); 2] = [
+    let cases: [(&str, Option<i32>, Spoil); 3] = [
+        ("HTTP 429", Some(4), |known| known.undescribed = Some(429)),
         ("HTTP 503", Some(4), |known| known.undescribed = Some(503)),
         // A server with keys of its own and no sign-in at all.
         ("--bearer-env", Some(3), |known| {

@@ -109,6 +109,8 @@ struct TokenCache {
     refresh: Option<Refresh>,
     /// When the latest refresh failed, and why; cleared by a success or a new login.
     failed: Option<(Wall, RefreshError)>,
+    /// A token that the server rejected.
+    rejected: Option<Secret>,
     /// When this process last refreshed the token.
     refreshed_at: Option<Wall>,
     /// The version of the file when the last request was sent.
@@ -132,6 +134,13 @@ impl TokenCache {
     fn has_expired(&self, now: Wall) -> bool {
         let login = self.login.as_ref();
         login.is_some_and(|login| login.expires_at.is_some_and(|end| end <= now))
+    }
+
+    /// The token, if the server has rejected it and it can be refreshed.
+    fn rejected_access(&self) -> Option<Secret> {
+        let login = self.login.as_ref()?;
+        let access = self.rejected.clone().filter(|_| login.refresh.is_some());
+        access.filter(|access| login.access.as_ref() == Some(access))
     }
 
     /// The token for a request, noted as sent.
@@ -245,9 +254,9 @@ impl TokenManager {
             match refresher.reread(&mut cache) {
                 Ok(()) => {
                     refresher.save(&mut cache);
-                    cache
-                        .is_due((refresher.now)())
-                        .then(|| refresher.refresh(&mut cache, None))
+                    let rejected = cache.rejected_access();
+                    let is_needed = rejected.is_some() || cache.is_due((refresher.now)());
+                    is_needed.then(|| refresher.refresh(&mut cache, rejected))
                 }
                 Err(error) => {
                     // The cached login may still be valid. If not, the server asks for a sign-in, which renames a damaged
@@ -263,7 +272,11 @@ impl TokenManager {
             }
         };
         if let Some(refresh) = refresh {
-            if locked(&refresher.cache).has_expired((refresher.now)()) {
+            let is_unusable = {
+                let cache = locked(&refresher.cache);
+                cache.has_expired((refresher.now)()) || cache.rejected_access().is_some()
+            };
+            if is_unusable {
                 let renewed = refresh.await;
                 // If the issuer denies a refresh, the server's answer to the old token asks for a sign-in.
                 let is_denied = matches!(
@@ -301,6 +314,7 @@ impl TokenManager {
                 // Rejected right after a refresh: another refresh would not help.
                 return Err(NoToken::SignInNeeded(None));
             } else {
+                cache.rejected.clone_from(&sent);
                 Some(refresher.refresh(&mut cache, sent.clone()))
             }
         };
@@ -649,6 +663,8 @@ mod tests {
         let old = manager.token().await.unwrap().unwrap();
         let refused = reject(&manager, &old).await.unwrap_err();
         assert!(matches!(refused, NoToken::TryLater(_)), "{refused:?}");
+        // The server has rejected it already.
+        assert!(manager.token().await.is_err());
         assert_eq!(issuer.request_count(), 1);
     }
 

@@ -323,10 +323,18 @@ pub fn upgrade_keeper(
         Ok(None) => return Ok(None),
         // An old keeper hangs up on a verb that it does not know. One that exits in the middle of it is gone.
         Err(_) => {
-            return Err(match DriverLock::holder(paths) {
-                Some(_) => KeeperError::CannotUpgrade(status),
-                None => KeeperError::Died(status.pid),
-            });
+            return match DriverLock::holder(paths) {
+                Some(_) => Err(KeeperError::CannotUpgrade(status)),
+                // Another upgrade is replacing its program, and until that is done, the lock is held by the trial run.
+                None if matches!(keeper_status(paths), Ok(Some(it)) if it.pid == status.pid) => {
+                    let why = "another upgrade was in progress".to_owned();
+                    Ok(Some(UpgradeOutcome::NotUpgraded {
+                        why,
+                        is_passing: true,
+                    }))
+                }
+                None => Err(KeeperError::Died(status.pid)),
+            };
         }
     };
     match answer {

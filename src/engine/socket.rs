@@ -21,16 +21,13 @@ use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{UnixListener, UnixStream},
-    sync::{Notify, mpsc, watch},
+    sync::{Mutex, Notify, OwnedMutexGuard, mpsc, watch},
     task::AbortHandle,
 };
 use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
 
 use super::{
-    frames::{
-        FirstFrame, Hello, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Verb,
-        VerbAnswer,
-    },
+    frames::{FirstFrame, Hello, KeeperStatus, TaskConnections, UpgradeRequest, Verb, VerbAnswer},
     pace::Pace,
     snapshots::{Snapshots, Subscription},
     tunnel::LINE_BYTES,
@@ -141,6 +138,8 @@ pub(super) struct SocketService {
     pub(super) args: Vec<OsString>,
     /// Where upgrades are carried out.
     pub(super) upgrades: mpsc::Sender<UpgradeJob>,
+    /// Held by the upgrade in progress: one that replaces the program would hang up on the client of another.
+    pub(super) upgrading: Arc<Mutex<()>>,
 }
 
 impl SocketService {
@@ -187,11 +186,8 @@ impl SocketService {
                 VerbAnswer::Stopping(self.status())
             }
             (Verb::Upgrade(request), Some(_)) => match self.start_trial(&request).await {
-                Ok(trial) => return self.upgrade(request, trial, lines).await,
-                Err(error) => VerbAnswer::Upgrade(UpgradeOutcome::NotUpgraded {
-                    why: error.to_string(),
-                    is_passing: false,
-                }),
+                Ok((trial, turn)) => return self.upgrade(request, trial, turn, lines).await,
+                Err(error) => VerbAnswer::Upgrade(error.into()),
             },
             (Verb::Stop | Verb::Upgrade(_), None) => VerbAnswer::NotAKeeper(self.status()),
         };
@@ -202,21 +198,29 @@ impl SocketService {
     }
 
     /// Starts the new program while this one still serves its clients.
-    async fn start_trial(&self, request: &UpgradeRequest) -> Result<TrialRun, UpgradeError> {
+    async fn start_trial(
+        &self,
+        request: &UpgradeRequest,
+    ) -> Result<(TrialRun, Turn), UpgradeError> {
+        let turn = Arc::clone(&self.upgrading).try_lock_owned();
+        let turn = turn.map_err(|_| UpgradeError::Busy("another upgrade is in progress"))?;
         let replacement = Replacement {
             program: request.program.clone(),
             args: self.args.clone(),
         };
         let started = tokio::task::spawn_blocking(move || TrialRun::start(replacement));
-        started
-            .await
-            .unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))
+        let trial = started.await;
+        Ok((
+            trial.unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))?,
+            turn,
+        ))
     }
 
     async fn upgrade(
         &self,
         request: UpgradeRequest,
         trial: TrialRun,
+        turn: Turn,
         lines: Framed<UnixStream, LinesCodec>,
     ) {
         let Ok(client) = lines.into_inner().into_std() else {
@@ -226,6 +230,7 @@ impl SocketService {
             request,
             trial,
             client,
+            turn,
         };
         // A driver that exits hangs up on the client.
         let _ = self.upgrades.send(job).await;
@@ -254,7 +259,11 @@ pub(super) struct UpgradeJob {
     pub(super) trial: TrialRun,
     /// Gets the answer.
     pub(super) client: std::os::unix::net::UnixStream,
+    /// Ends with the job.
+    pub(super) turn: Turn,
 }
+
+type Turn = OwnedMutexGuard<()>;
 
 /// A listening socket that this program got from the one that it replaced, and its contract.
 pub(super) type InheritedSocket = (u32, std::os::unix::net::UnixListener);

@@ -95,6 +95,11 @@ fn every_call_and_every_program_continues() {
         );
         assert_eq!(kept.keeper(), Some(keeper));
     }
+    let at_once = || Running::start(&mut kept.command(&["keeper", "upgrade"]));
+    for upgrade in [at_once(), at_once()] {
+        let ran = upgrade.end();
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+    }
     // Nothing was started again, and nothing has ended.
     assert_eq!(pids(&kept), before);
     assert!(before.iter().all(|pid| test_kill_process(*pid).is_ok()));

@@ -120,6 +120,7 @@ pub(super) async fn drive(
         contract: options.paths.contract,
         args: options.args.clone(),
         upgrades,
+        upgrading: Arc::default(),
     };
     let inherited_socket = Some(inherited.state.contract).zip(inherited.listener);
     let listener = match socket::listen(&options.paths, &service, inherited_socket) {

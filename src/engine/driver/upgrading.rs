@@ -48,6 +48,7 @@ impl Driver<'_> {
             request,
             trial,
             client,
+            turn: _turn,
         } = job;
         let outcome = self
             .try_upgrade(request.is_forced, trial, &client, listener, lock)

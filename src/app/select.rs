@@ -78,6 +78,10 @@ pub(super) fn arrange(state: &mut State) {
 
 /// Rebuilds the list after tasks changed. The cursor stays on its task, which stays listed.
 pub(super) fn rebuild(state: &mut State) {
+    // The tasks of another machine arrive one by one. The cursor waits for all of them, so that it starts at the first row.
+    if state.has_never_connected() {
+        return;
+    }
     let is_leaving = |id: &TaskId| {
         line_of(&state.list.rows, id).is_some()
             && !state.task(id).is_some_and(|it| matches(state, it))

@@ -149,8 +149,11 @@ fn on_session_event(state: &mut State, news: SessionEvent) {
         } => on_response(state, ask, outcome),
         SessionEvent::Notice(notice) => state.show_toast(notice.level, &notice.text),
         SessionEvent::Driver(driver) => {
-            state.session.driver = Some(driver);
+            let is_first = state.session.driver.replace(driver).is_none();
             state.session.is_driverless = false;
+            if is_first {
+                select::rebuild(state);
+            }
         }
         // For clients that pass them on.
         SessionEvent::Notification { .. } | SessionEvent::RootsWanted { .. } => {}

@@ -2872,6 +2872,20 @@ fn the_cursor_starts_on_the_first_task_that_needs_you() {
     });
     assert_eq!(screen.state.list.cursor, Some(id("k3v9ra")));
     assert_eq!(screen.state.list.top, 0);
+    // From another machine, they arrive one by one.
+    let mut screen = Screen::new(USUAL, colour());
+    screen.state.setup.host = Some("box".to_owned());
+    for view in morning().into_iter().rev() {
+        news(&mut screen, view);
+    }
+    screen.event(Event::Session(SessionEvent::Driver(SessionDriver {
+        pid: 4711,
+        is_us: false,
+        is_keeper: true,
+        since: Wall(0),
+    })));
+    assert_eq!(screen.state.list.cursor, Some(id("k3v9ra")));
+    assert_eq!(screen.state.list.top, 0);
 }
 
 #[test]

@@ -291,6 +291,8 @@ pub(super) fn message(error: &rusqlite::Error) -> String {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another process keeps it locked".to_owned()
         }
+        // SQLite's own words contain the URI that it was given.
+        Some(ErrorCode::CannotOpen) => "the file can't be opened".to_owned(),
         Some(ErrorCode::NotADatabase) => "it is not a session file".to_owned(),
         Some(ErrorCode::DatabaseCorrupt) => "its contents are inconsistent".to_owned(),
         _ => error.to_string(),

@@ -122,6 +122,9 @@ fn reports_each_problem_with_a_fix() {
         *byte = 0xa5;
     }
     write_atomically(&db, &bytes).unwrap();
+    // One that no process opens.
+    let elsewhere = state.join("sessions/elsewhere.db");
+    std::os::unix::fs::symlink("/nowhere", elsewhere).unwrap();
     // Others may look.
     let open = state.join("sessions/default.db");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
@@ -145,6 +148,9 @@ fn reports_each_problem_with_a_fix() {
         ),
         "{ran:#?}"
     );
+    let refused = of(&ran, "session elsewhere");
+    assert!(has(&refused, "error", "symbolic link"), "{ran:#?}");
+    assert!(!ran.out.contains("moves it aside"), "{ran:#?}");
     assert!(
         has(
             &of(&ran, "session driven"),

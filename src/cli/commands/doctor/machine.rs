@@ -16,7 +16,7 @@ use crate::{
     config,
     domain::text,
     engine::ProcessRole,
-    store::{DriverLock, Paths, Reader, StoreError},
+    store::{DriverLock, Paths, Reader},
 };
 #[cfg(target_os = "linux")]
 use crate::{cli::environment::systemd, engine::AtLogout};
@@ -263,11 +263,8 @@ fn integrity(paths: &Paths, checks: &mut Checks) {
     let is_empty = size == 0;
     let size = text::bytes(size);
     match found {
-        // The error says what happens next.
-        Err(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. })) => {
-            checks.add(Severity::Wrong, format!("could not {error}"), None);
-        }
-        Err(error) => checks.wrong(format!("could not {error}"), next),
+        // The error says what to do or what happens next.
+        Err(error) => checks.add(Severity::Wrong, format!("could not {error}"), None),
         Ok(_) if is_empty => checks.wrong(
             "empty file (0 B); any tasks in it are lost",
             "look for a backup, or for a copy that was moved aside",

@@ -183,7 +183,7 @@ fn imports_every_format_without_contacting_servers() {
         ".cursor/mcp.json docs: skipped - - []",
         ".cursor/mcp.json lab: taken http https://other.example/mcp []",
         ".vscode/mcp.json perplexity: taken http https://perplexity.example/mcp [PERPLEXITY_KEY]",
-        ".vscode/mcp.json memory: taken stdio npx -y @modelcontextprotocol/server-memory []",
+        ".vscode/mcp.json memory: skipped - - []",
         ".vscode/mcp.json here: taken stdio node PROJECT/s.js --home=HOME '${OWN}' [OWN]",
         "User/mcp.json asked: taken stdio node --home '${HOME}' '${MY_CHOICE}' [HOME MY_CHOICE]",
         "User/mcp.json elsewhere: skipped - - []",
@@ -240,6 +240,7 @@ fn imports_every_format_without_contacting_servers() {
         ),
         (".mcp.json", "socket", "longhaul does not support ws"),
         ("home/.cursor", "docs", "seems to contain a key"),
+        (".vscode", "memory", "can use the envFile setting"),
         (
             ".vscode",
             "perplexity",

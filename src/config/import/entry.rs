@@ -13,8 +13,11 @@ use super::{
 };
 use crate::{
     config::{
-        Endpoint, approval::variable_for, has_literal, is_name, is_secret, looks_like_token,
-        scheme_of, secret_argument, template_of, without_tokens, wrap::is_wrapped,
+        Endpoint,
+        approval::variable_for,
+        has_literal, is_name, is_secret, looks_like_token, scheme_of, secret_argument, template_of,
+        without_tokens,
+        wrap::{first_set, is_wrapped},
     },
     domain::{
         HeaderError, Program, Template, check_header, is_credential_name, is_variable, server_url,
@@ -141,6 +144,10 @@ impl<'e> EntryReader<'e> {
         let is_set = |key: &str, value: bool| self.fields.get(key) == Some(&Value::Bool(value));
         if is_set("disabled", true) || is_set("enabled", false) {
             return Err(SkipReason::Disabled);
+        }
+        // The program would lack its variables. A sign-in, in contrast, longhaul has too.
+        if let Some(key) = first_set(self.fields, &["envFile"]) {
+            return Err(SkipReason::OnlyOfHost(key));
         }
         // Older Goose versions nest the settings in `config`.
         if let Some(Value::Object(config)) = self.fields.get("config") {

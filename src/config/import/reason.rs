@@ -39,6 +39,8 @@ pub enum SkipReason {
     Wrapped,
     #[error("disabled in this file")]
     Disabled,
+    #[error("only its own program can use the {0} setting")]
+    OnlyOfHost(&'static str),
     #[error("built into Goose")]
     BuiltIn,
     #[error("longhaul does not support {0}")]

@@ -76,10 +76,7 @@ impl WrappableEntry {
         if let Some(why) = self.unfit {
             return Some(why.to_owned());
         }
-        let nothing = [json!(null), json!(false), json!({})];
-        let is_set = |value: &Value| !nothing.contains(value);
-        let mut keys = ONLY_OF_HOST.iter();
-        let key = keys.find(|key| self.fields.get(**key).is_some_and(is_set))?;
+        let key = first_set(&self.fields, &ONLY_OF_HOST)?;
         Some(format!("only {host} can use the {key} setting"))
     }
 
@@ -106,6 +103,17 @@ fn words(fields: &Map<String, Value>) -> Vec<&str> {
         word => Vec::from_iter(word.as_str()),
     });
     words.collect()
+}
+
+/// The first of these members that sets something.
+pub(in crate::config) fn first_set(
+    fields: &Map<String, Value>,
+    keys: &[&'static str],
+) -> Option<&'static str> {
+    let nothing = [json!(null), json!(false), json!({})];
+    let is_set = |value: &Value| !nothing.contains(value);
+    let mut keys = keys.iter().copied();
+    keys.find(|key| fields.get(*key).is_some_and(is_set))
 }
 
 /// Whether an entry with these members starts `longhaul proxy`.

@@ -11,7 +11,7 @@ mod json;
 mod toml;
 mod yaml;
 
-pub(in crate::config) use self::entry::is_wrapped;
+pub(in crate::config) use self::entry::{first_set, is_wrapped};
 pub(crate) use self::{
     backup::{Backup, Replaced},
     entry::{ProxyCommand, WrapError, WrappableEntry},

@@ -845,21 +845,6 @@ fn a_cancelled_call_that_stays_silent_is_cancelled() {
 }
 
 #[test]
-fn a_cancel_without_the_stream_of_its_call_says_so() {
-    let mut bench = Bench::known();
-    let (call, token) = bench.call("steps");
-    bench.step(call, "a", &token, 1);
-    bench.broken(call);
-    bench.secs(1);
-    assert_eq!(bench.gets().len(), 1, "it is never answered");
-    bench.ask(SessionRequest::Cancel(id()));
-    bench.accept_cancel();
-    bench.secs(6);
-    let notice = bench.view().task.notice.clone().unwrap_or_default();
-    assert!(notice.contains("must reconnect"), "{notice}");
-}
-
-#[test]
 fn whatever_answers_a_cancel_is_fine() {
     let mut bench = Bench::known();
     let (call, token) = bench.call("steps");

@@ -56,17 +56,6 @@ impl ActiveTask {
         let control = self.control.as_ref();
         self.is_being_cancelled() && control.is_some_and(|control| !control.is_sent)
     }
-
-    /// Whether its stream is not connected, so that nothing about it arrives, whatever else the server sends.
-    fn is_cut_off(&self) -> bool {
-        self.recovery.kept.is_none()
-            && matches!(
-                self.stream,
-                StreamState::Waiting(_)
-                    | StreamState::Asking { .. }
-                    | StreamState::Verifying { .. }
-            )
-    }
 }
 
 impl Link {
@@ -359,11 +348,6 @@ impl Link {
             ControlKind::Cancelling if matches!(active.task.status, Status::Unknown(_)) => {
                 format!("{name} was asked to cancel the call but can't confirm that it stopped")
             }
-            ControlKind::Cancelling if active.is_cut_off() && active.served.is_none() => {
-                format!(
-                    "{name} was sent the cancel request; longhaul must reconnect to the call to see whether it stopped"
-                )
-            }
             ControlKind::Cancelling => {
                 format!(
                     "{name} did not respond to the cancel request; the call may still be running"
@@ -471,8 +455,16 @@ impl Link {
         let taken_at = active.cancel_taken_at.filter(|_| active.was_cancelled())?;
         // A call without a response may arrive after its cancel.
         let has_arrived = active.phase() == Phase::Open;
+        // Without its stream, nothing about it arrives, whatever else the server sends.
+        let is_deaf = active.recovery.kept.is_none()
+            && matches!(
+                active.stream,
+                StreamState::Waiting(_)
+                    | StreamState::Asking { .. }
+                    | StreamState::Verifying { .. }
+            );
         let is_pausing = active.is_asked(ControlKind::Pausing);
-        if !has_arrived || active.is_cut_off() || active.served.is_some() || is_pausing {
+        if !has_arrived || is_deaf || active.served.is_some() || is_pausing {
             return None;
         }
         let [least, most] = CANCEL_SILENCE;

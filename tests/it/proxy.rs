@@ -170,8 +170,12 @@ fn a_call_that_is_cancelled_and_repeated_at_once_runs_once() {
     }
     host.wait(|message| message["method"] == "notifications/progress");
     finish_steps(&kept);
-    let result = host.response(again);
-    assert!(text(&result["result"]).ends_with(" steps"), "{result}");
+    let mut result = host.response(again)["result"].clone();
+    // On a slow machine, a ticket comes first: the host seems to give up early.
+    if text(&result).contains("longhaul_collect") {
+        result = host.call("longhaul_collect", &json!({"id": ticket(&result)}));
+    }
+    assert!(text(&result).ends_with(" steps"), "{result}");
     assert_eq!(runs(&kept), 1);
     host.close();
 }

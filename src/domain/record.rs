@@ -395,7 +395,7 @@ pub struct Attempt {
     pub retry_ms: Option<u64>,
     /// The highest progress value of this attempt; lower values are replayed or stale.
     pub last_value: Option<f64>,
-    /// When it was saved, just before sending.
+    /// When it was queued, before it was saved and sent.
     pub started_at: Wall,
     /// When it was first sent, as far as longhaul saw it. Sending it again, after a server refused it unrun, changes
     /// nothing.

@@ -66,7 +66,7 @@ pub enum Incoming<'a> {
     Acknowledged(&'a str),
     /// `notifications/cancelled` with the raw id of the server's own request that it cancels.
     Cancelled(&'a RawValue),
-    /// A notification that longhaul doesn't use.
+    /// A notification that longhaul doesn't use itself; hosts get it all the same.
     Other,
     /// A response to the request with this id that has neither a result nor an error.
     BadResponse(Cow<'a, str>),

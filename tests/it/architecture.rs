@@ -136,7 +136,6 @@ fn modules_named(code: &str) -> Vec<String> {
                     word.push(letter);
                 } else if depth == 0 && letter == ':' && !word.is_empty() {
                     named.push(std::mem::take(&mut word));
-                    depth += 0;
                 } else if letter == ',' || letter.is_whitespace() {
                     word.clear();
                 }

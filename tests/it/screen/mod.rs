@@ -6,7 +6,6 @@ mod behaviour;
 #[cfg(test)]
 mod list;
 #[cfg(test)]
-#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod properties;

@@ -35,8 +35,6 @@ pub(super) struct Context<'o> {
     pub(super) config: Result<Config, ConfigError>,
     /// State of the configuration file before it was read, to notice later changes.
     pub(super) config_mark: FileMark,
-    /// Whether the driver keeps the configuration that it read last, because this process can't read it.
-    pub(super) keeps_config: bool,
     /// The session used without `--session`.
     pub(super) default_session: String,
     /// The name by which the user's machine reaches that of the session, if it is another one.

@@ -130,11 +130,7 @@ impl LiveSession {
         let interrupt = signal(SignalKind::interrupt()).map_err(signal_error)?;
         let terminations = EndingSignals::catch().map_err(signal_error)?;
         let config = context.config()?;
-        let server_configs = if context.keeps_config {
-            ServerConfigs::default()
-        } else {
-            config::server_configs(config.servers.clone())
-        };
+        let server_configs = config::server_configs(config.servers.clone());
         let options = engine_options(context, config, servers, server_configs, role);
         context.report_config_notices();
         let session = Session::open(Options {

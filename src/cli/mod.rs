@@ -44,7 +44,7 @@ use clap::Parser as _;
 #[doc(hidden)]
 pub use self::client_state::{ClientState, ClientTask};
 use self::{
-    args::{Cli, CliCommand, GlobalArgs},
+    args::{Cli, CliCommand},
     environment::logins,
     terminal::Terminal,
 };
@@ -58,9 +58,9 @@ use self::{
 };
 use crate::{
     cli::{error::StdoutLoss, server_args::ServersCommand},
-    config::{self, Config},
+    config,
     engine::Clock,
-    store::{DriverLock, Paths, StoreError, is_session_name, survive_file_size_limit},
+    store::{Paths, StoreError, is_session_name, survive_file_size_limit},
     term::{guard, interruptible::InterruptibleWriter},
 };
 
@@ -144,7 +144,8 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
     if let Some(host) = &host
         && !host::is_local(command.as_ref())
     {
-        return host::run_there(host, &global, arguments.get(1..).unwrap_or_default());
+        let arguments = arguments.get(1..).unwrap_or_default();
+        return host::run_there(host, &global, arguments);
     }
     let command_default = match &command {
         // The demo has its own session.
@@ -188,7 +189,6 @@ fn dispatch(cli: Cli, arguments: &[OsString], mut terminal: Terminal<'_>) -> Cli
         clock: Clock::start(),
         config,
         config_mark,
-        keeps_config: false,
         default_session,
         reached_as: host::reached_as(command.as_ref(), host.as_deref()),
     };
@@ -203,13 +203,6 @@ fn run_command(
     startup_errors: Vec<String>,
 ) -> CliResult {
     context.complete_suggestions();
-    if let (Some(command), Err(error)) = (&command, &context.config)
-        && only_needs_driver(command, &context.global)
-        && DriverLock::holder(&context.paths).is_some()
-    {
-        context.warn(error.to_string());
-        (context.config, context.keeps_config) = (Ok(Config::default()), true);
-    }
     let outcome = commands::carry_out(&mut context, command, host, startup_errors);
     outcome.map_err(|error| match error {
         CliError::Message { code, text } => CliError::Message {
@@ -218,25 +211,6 @@ fn run_command(
         },
         other @ CliError::StdoutUnread(_) => other,
     })
-}
-
-/// Whether a command only acts on tasks that a running process has, which keeps the configuration that it read last.
-fn only_needs_driver(command: &CliCommand, global: &GlobalArgs) -> bool {
-    let names_server =
-        !global.server.is_empty() || !global.header.is_empty() || global.bearer_env.is_some();
-    let acts_on_tasks = matches!(
-        command,
-        CliCommand::Logs(_)
-            | CliCommand::Watch { .. }
-            | CliCommand::Wait(_)
-            | CliCommand::Pause(_)
-            | CliCommand::Resume(_)
-            | CliCommand::Cancel(_)
-            | CliCommand::Answer(_)
-            | CliCommand::Edit(_)
-            | CliCommand::Rm(_)
-    );
-    acts_on_tasks && !names_server
 }
 
 /// Whether a command runs although the configuration file is missing, because it creates or does not use that file.

@@ -465,6 +465,8 @@ impl Refresher {
                 (login.refresh_at, login.expires_at) = (tokens.refresh_at, tokens.expires_at);
                 login.scope = tokens.scope.or(login.scope.take());
                 cache.refreshed_at = Some((self.now)());
+                // The issuer stands by it, even if it is the same token.
+                cache.rejected = None;
                 tracing::info!(server = %self.name, "refreshed the token");
             }
             Err(

@@ -484,6 +484,7 @@ fn contact_comes_back_soon_after_a_network_that_was_away() {
 pub(super) const STATUSES: [u16; 19] = [
     302, 307, 400, 403, 404, 405, 406, 408, 409, 410, 413, 415, 425, 429, 431, 500, 502, 503, 504,
 ];
+
 /// Each status with a page, with an error of JSON-RPC or with nothing, with and without a time to wait.
 pub(super) fn refusals(statuses: &[u16]) -> Vec<HttpError> {
     let page = "<html><body>Bad gateway</body></html>";
@@ -658,6 +659,12 @@ fn a_call_that_is_denied_leaves_the_open_streams_of_others_alone() {
     // Its cancel may be let in, and what is refused needs the sign-in.
     bench.ask(SessionRequest::Cancel(id()));
     bench.secs(1);
+    let (cancel, _) = bench.last_post("notifications/cancelled");
+    let denied = refusal(403, None, None);
+    bench.bring(cancel, ExchangeEvent::Refused(Box::new(denied)));
+    let contact = &bench.view().contact;
+    assert!(matches!(contact, Connectivity::Live { .. }), "{contact:?}");
+    bench.secs(5);
     let (cancel, _) = bench.last_post("notifications/cancelled");
     let refused = refusal(401, None, None);
     bench.bring(cancel, ExchangeEvent::Refused(Box::new(refused)));

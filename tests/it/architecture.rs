@@ -249,12 +249,12 @@ fn figures() {
     for place in &figures.text_errors {
         println!("    {place}");
     }
-    // No figure gets worse. The limit of the lines of code is rounded up to the next thousand, so that a small change fits.
+    // No figure gets worse. Lower these as the code gets better, until they are the limits that are printed.
     let largest = |sizes: &[source::Sized]| sizes.first().map_or(0, |it| it.size);
     let over =
         |sizes: &[source::Sized], limit: usize| sizes.iter().filter(|it| it.size > limit).count();
     for (what, size, limit) in [
-        ("lines of code", figures.code_lines, 71_000),
+        ("lines of code", figures.code_lines, 70_942),
         ("lines in a file", largest(&figures.files), 600),
         ("lines in a function", largest(&figures.functions), 80),
         ("fields in a struct", largest(&figures.structs), 25),

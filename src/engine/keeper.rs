@@ -20,8 +20,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::frames::{
-    FirstFrame, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer,
+use super::{
+    frames::{
+        FirstFrame, KeeperStatus, TaskConnections, UpgradeOutcome, UpgradeRequest, Verb, VerbAnswer,
+    },
+    upgrade::UpgradeError,
 };
 use crate::{
     domain::{exit, text},
@@ -327,11 +330,7 @@ pub fn upgrade_keeper(
                 Some(_) => Err(KeeperError::CannotUpgrade(status)),
                 // Another upgrade is replacing its program, and until that is done, the lock is held by the trial run.
                 None if matches!(keeper_status(paths), Ok(Some(it)) if it.pid == status.pid) => {
-                    let why = "another upgrade was in progress".to_owned();
-                    Ok(Some(UpgradeOutcome::NotUpgraded {
-                        why,
-                        is_passing: true,
-                    }))
+                    Ok(Some(UpgradeError::IN_PROGRESS.into()))
                 }
                 None => Err(KeeperError::Died(status.pid)),
             };

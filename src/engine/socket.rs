@@ -203,17 +203,15 @@ impl SocketService {
         request: &UpgradeRequest,
     ) -> Result<(TrialRun, Turn), UpgradeError> {
         let turn = Arc::clone(&self.upgrading).try_lock_owned();
-        let turn = turn.map_err(|_| UpgradeError::Busy("another upgrade is in progress"))?;
+        let turn = turn.map_err(|_| UpgradeError::IN_PROGRESS)?;
         let replacement = Replacement {
             program: request.program.clone(),
             args: self.args.clone(),
         };
         let started = tokio::task::spawn_blocking(move || TrialRun::start(replacement));
         let trial = started.await;
-        Ok((
-            trial.unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))?,
-            turn,
-        ))
+        let trial = trial.unwrap_or(Err(UpgradeError::Busy("the keeper is exiting")))?;
+        Ok((trial, turn))
     }
 
     async fn upgrade(

@@ -65,6 +65,10 @@ pub(super) enum UpgradeError {
     Passing(std::io::Error),
 }
 
+impl UpgradeError {
+    pub(super) const IN_PROGRESS: Self = Self::Busy("another upgrade is in progress");
+}
+
 /// What one keeper tells the program that replaces it. New fields get a default, so that an older keeper can be upgraded.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct KeeperState {

@@ -92,7 +92,7 @@ fn likely_until(state: &State) -> String {
         format!(" until about {until}{later}")
     } else {
         let count = text::grouped(limited.len());
-        format!(" ({count} only until about {until}{later})")
+        format!(" ({count} until about {until}{later})")
     }
 }
 

@@ -218,7 +218,7 @@ impl HttpError {
         }
     }
 
-    /// Whether this request is denied, whatever the credentials: a 403 that names no scope to sign in for.
+    /// Whether this request is denied and a sign-in would not help: a 403 that names no missing scope.
     pub const fn is_denial(&self) -> bool {
         self.status == 403 && !self.lacks_scope
     }

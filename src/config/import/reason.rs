@@ -39,7 +39,7 @@ pub enum SkipReason {
     Wrapped,
     #[error("disabled in this file")]
     Disabled,
-    #[error("only its own program can use the {0} setting")]
+    #[error("only the program that this file belongs to can use the {0} setting")]
     OnlyOfHost(&'static str),
     #[error("built into Goose")]
     BuiltIn,

@@ -313,11 +313,11 @@ impl Link {
         let exchange = active.stream.exchange();
         active.stream = StreamState::None;
         (active.was_unsent, active.sending) = (true, None);
-        // Each send adds one entry to the history, not each try.
-        let went_out = active.start.take().is_none();
+        // A try that sent nothing adds no entry to the history.
+        let is_send_noted = active.start.take().is_none();
         if let Some(attempt) = active.attempt_mut() {
             attempt.phase = Phase::Queued;
-            let was_sent = went_out && attempt.sent_at.is_some();
+            let was_sent = is_send_noted && attempt.sent_at.is_some();
             if let Some(refusal) = refusal.filter(|_| was_sent) {
                 active.note_status(self.now, Task::QUEUED, Some(refusal.to_owned()));
             }

@@ -243,7 +243,7 @@ impl Link {
         self.mark_unreachable(why, false, Some(wait.max(at_least.unwrap_or_default())));
     }
 
-    /// 401 or 403: every task waits where it is until the user provides credentials. Returns what the user can do.
+    /// A sign-in is needed, or the handshake was denied: every task waits where it is until the user provides credentials. Returns what the user can do.
     pub(super) fn auth_refused(&mut self, refusal: &HttpError) -> String {
         let AuthRefusal { reason, advice } = self.credentials.refused(&self.record.name, refusal);
         self.refuse_queued(&RequestError::NeedsLogin(advice.clone()));
@@ -257,7 +257,7 @@ impl Link {
         advice
     }
 
-    /// 401 or 403 to a call, which waits until the user provides credentials. The server may accept everything else.
+    /// A call needs a sign-in (401, or 403 for lack of a scope), and waits until the user provides credentials. The server may accept everything else.
     pub(super) fn call_denied(&mut self, id: &TaskId, refusal: &HttpError) {
         let reason = self.credentials.refused(&self.record.name, refusal).reason;
         self.unsend(id, Some(&reason));

@@ -117,8 +117,8 @@ impl Link {
         refusal: Option<HttpError>,
     ) {
         let what = match &refusal {
-            Some(_) => format!("refused it ({why})"),
-            None => format!("did not answer ({why})"),
+            Some(refusal) if refusal.status < 500 => format!("refused the request ({why})"),
+            _ => format!("did not answer ({why})"),
         };
         match &in_flight.kind {
             RequestKind::Handshake { .. } => {

@@ -1973,7 +1973,7 @@ fn counts_the_calls_that_are_resumable_for_a_limited_time() {
         (
             "aaaaa4",
             None,
-            "4 likely resumable (3 only until about Fri 07:20 or later)",
+            "4 likely resumable (3 until about Fri 07:20 or later)",
         ),
     ] {
         let mut view = morning().remove(4);
